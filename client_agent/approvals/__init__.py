@@ -1,0 +1,1 @@
+"""Open questions, and the channels that answer them."""

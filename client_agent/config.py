@@ -1,0 +1,253 @@
+"""Configuration: TOML into frozen models. The only reader of configuration.
+
+The global file has one table a workspace. A file in the workspace itself, which an agent might come to write, may only
+tighten: it can lower limits and add to what is denied, and nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from client_agent.errors import ConfigError
+
+APP_NAME = "client-agent"
+WORKSPACE_FILE = ".client-agent.toml"
+
+MEGABYTE = 1_000_000
+Positive = Annotated[int, Meta(ge=1)]
+WorkspaceName = Annotated[
+    str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", description="a name of letters, digits, - and _")
+]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+
+
+class _Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+M = TypeVar("M", bound=_Model)
+
+
+class Limits(_Model, frozen=True):
+    """Upper bounds; a workspace's own file can lower each of them."""
+
+    read_max_bytes: Annotated[int, Meta(ge=1, le=100 * MEGABYTE)] = 100 * MEGABYTE
+    write_max_bytes: Annotated[int, Meta(ge=1, le=100 * MEGABYTE)] = 100 * MEGABYTE
+    list_max_entries: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    calls_in_flight: Annotated[int, Meta(ge=1, le=1024)] = 64
+
+
+class Policy(_Model, frozen=True):
+    """What is refused or asked beyond the built-in rules."""
+
+    deny: tuple[str, ...] = ()
+    refused_extensions: tuple[str, ...] = ()
+
+
+class Approvals(_Model, frozen=True):
+    """How long a question stays open."""
+
+    medium_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 300
+    high_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 600
+
+
+class Workspace(_Model, frozen=True):
+    """One directory that one project on one server may work in."""
+
+    root: str
+    project_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    server: Annotated[
+        str,
+        Meta(
+            pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+            description="an http:// or https:// address without user name, query or fragment",
+        ),
+    ]
+    limits: Limits = Limits()
+    policy: Policy = Policy()
+    approvals: Approvals = Approvals()
+
+
+class Link(_Model, frozen=True):
+    """The connection to the server, the same for every workspace."""
+
+    heartbeat_deadline_s: Seconds = 45
+    connect_timeout_s: Seconds = 10
+    reconnect_max_s: Seconds = 60
+    proxy: str = ""
+    ca_file: str = ""
+    trust: Literal["system", "bundled"] = "system"
+
+
+class Settings(_Model, frozen=True):
+    """The whole of the global file."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    link: Link = Link()
+    workspaces: dict[WorkspaceName, Workspace] = {}
+
+
+class TighterLimits(_Model, frozen=True):
+    read_max_bytes: Positive | None = None
+    write_max_bytes: Positive | None = None
+    list_max_entries: Positive | None = None
+    calls_in_flight: Positive | None = None
+
+
+class WorkspaceFile(_Model, frozen=True):
+    """What `.client-agent.toml` in a workspace may say: lower limits, more denials."""
+
+    limits: TighterLimits = TighterLimits()
+    policy: Policy = Policy()
+
+
+def config_path(env: Mapping[str, str] = os.environ) -> Path:
+    """The global configuration file: CLIENT_AGENT_CONFIG, or the platform's place."""
+    if chosen := env.get("CLIENT_AGENT_CONFIG"):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir(APP_NAME, appauthor=False)) / "config.toml"
+
+
+def state_dir(env: Mapping[str, str] = os.environ) -> Path:
+    """Where the journal, audit log and tokens live: CLIENT_AGENT_STATE_DIR, or the platform's place."""
+    if chosen := env.get("CLIENT_AGENT_STATE_DIR"):
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir(APP_NAME, appauthor=False))
+
+
+def load(path: Path) -> Settings:
+    """The global settings, each workspace already tightened by its own file."""
+    settings = _read(path, Settings)
+    for name, workspace in settings.workspaces.items():
+        _check_workspace(path, name, workspace)
+    tightened = {name: tighten_by_file(workspace) for name, workspace in settings.workspaces.items()}
+    return msgspec.structs.replace(settings, workspaces=tightened)
+
+
+def local_workspace(root: Path, *, server: str = "http://127.0.0.1", project_id: str = "local") -> Workspace:
+    """A workspace with default policy that needs no configuration file."""
+    workspace = Workspace(root=str(root), project_id=project_id, server=server)
+    try:
+        workspace = msgspec.convert(msgspec.to_builtins(workspace), Workspace)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"not a usable server address or project: {error}") from None
+    _check_root(root, "--workspace")
+    return tighten_by_file(workspace)
+
+
+def tighten_by_file(workspace: Workspace) -> Workspace:
+    """The workspace, tightened by the file in its root where there is one."""
+    path = Path(workspace.root).expanduser() / WORKSPACE_FILE
+    if not path.is_file():
+        return workspace
+    own = _read(path, WorkspaceFile)
+    changes = {
+        key: min(getattr(workspace.limits, key), value)
+        for key, value in msgspec.structs.asdict(own.limits).items()
+        if value is not None
+    }
+    policy = Policy(
+        deny=(*workspace.policy.deny, *own.policy.deny),
+        refused_extensions=(*workspace.policy.refused_extensions, *own.policy.refused_extensions),
+    )
+    return msgspec.structs.replace(
+        workspace, limits=msgspec.structs.replace(workspace.limits, **changes), policy=policy
+    )
+
+
+def _check_workspace(path: Path, name: str, workspace: Workspace) -> None:
+    root = Path(workspace.root).expanduser()
+    _check_root(root, f"{path}: workspaces.{name}.root")
+
+
+def _check_root(root: Path, where: str) -> None:
+    if not root.is_absolute():
+        raise ConfigError(f"{where}: found {str(root)!r}, expected an absolute path (or one beginning with ~)")
+    if not root.is_dir():
+        raise ConfigError(f"{where}: found {str(root)!r}, expected a directory that exists")
+    if root.resolve() == Path(root.anchor):
+        raise ConfigError(f"{where}: found {str(root)!r}, expected a project directory, not the whole disk")
+
+
+def _read(path: Path, model: type[M]) -> M:
+    """The file as this model, or a ConfigError that lists everything wrong with it."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file", code="config_missing") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    problems: list[str] = []
+    built = _build(raw, model, "", problems)
+    if built is None:
+        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems))
+    return built
+
+
+def _build(raw: Mapping[str, Any], model: type[M], prefix: str, problems: list[str]) -> M | None:
+    """Converts one table, key by key, so that each problem can name its key. None when there was any."""
+    before = len(problems)
+    hints = get_type_hints(model, include_extras=True)
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in hints:
+            near = difflib.get_close_matches(key, hints, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(hints)}"
+            problems.append(f"{prefix}{key}: unknown key; {meant}")
+        else:
+            values[key] = _build_value(value, hints[key], f"{prefix}{key}", problems)
+    problems += [
+        f"{prefix}{field.name}: missing; expected {_expected(hints[field.name])}"
+        for field in msgspec.structs.fields(model)
+        if field.required and field.name not in raw
+    ]
+    return model(**values) if len(problems) == before else None
+
+
+def _build_value(value: Any, hint: Any, key: str, problems: list[str]) -> Any:
+    if isinstance(hint, type) and issubclass(hint, _Model):
+        if isinstance(value, dict):
+            return _build(value, hint, f"{key}.", problems)
+        problems.append(f"{key}: found {value!r}, expected a table")
+        return None
+    if get_origin(hint) is dict and isinstance(value, dict):
+        name_type, model = get_args(hint)
+        return {
+            _build_value(name, name_type, f"{key}.{name}", problems): _build_value(
+                item, model, f"{key}.{name}", problems
+            )
+            for name, item in value.items()
+        }
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        reason = _description(hint) or re.sub(r" - at `.*|^Expected |`|, got .*", "", str(error))
+        problems.append(f"{key}: found {value!r}, expected {reason}")
+        return None
+
+
+def _description(hint: Any) -> str | None:
+    """What a person is told is expected, where the type itself would not say it well."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    return next((meta.description for meta in getattr(hint, "__metadata__", ()) if meta.description), None)
+
+
+def _expected(hint: Any) -> str:
+    plain = get_args(hint)[0] if get_args(hint) else hint
+    return _description(hint) or str(getattr(plain, "__name__", plain))

@@ -1,0 +1,1 @@
+"""The connection to the server: event stream, result delivery, backoff, credentials."""

@@ -1,0 +1,1 @@
+"""The daemon's own door: socket for the CLI, loopback page for the browser."""

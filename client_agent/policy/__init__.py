@@ -1,0 +1,1 @@
+"""Decisions: paths, commands, risk, rules. Pure: no I/O."""

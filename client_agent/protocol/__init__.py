@@ -1,0 +1,1 @@
+"""Messages, states, routes and SSE decoding: what both sides say to each other. No I/O."""

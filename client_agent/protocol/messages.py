@@ -1,0 +1,166 @@
+"""The events a server sends, from both shapes and all spellings seen, into typed messages.
+
+An event is `event: NAME` with the bare data object, or `{"event": NAME, "data": {…}}` whatever the SSE name. Unknown
+events and unknown fields are ignored; an event that cannot be understood becomes `Malformed`, with the `tool_id` where
+one can be read, so that the server can be told.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from client_agent.protocol.calls import Call
+
+# Ids are put into addresses and file names: a short, dull alphabet, and never a dot first.
+Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}$")]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class _Data(msgspec.Struct, frozen=True, kw_only=True):
+    timestamp: str | None = None
+
+
+class ApprovalRequest(_Data, frozen=True):
+    """The server asks for the user's approval before it signals."""
+
+    approval_id: Identifier
+    tool_id: Identifier
+    tool_name: Name
+    risk_level: str | None = None
+    timeout_seconds: float | None = None
+    description: str | None = None
+    tool_params: dict[str, Any] | None = None
+    server_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+
+    def to_call(self) -> Call | None:
+        """The call asked about; None when the server does not say with which parameters."""
+        if self.tool_params is None:
+            return None
+        return Call(
+            tool_id=self.tool_id,
+            tool_name=self.tool_name,
+            tool_params=self.tool_params,
+            approval_id=self.approval_id,
+            session_id=self.session_id,
+            user_id=self.user_id,
+            server_risk=self.risk_level,
+            description=self.description or "",
+        )
+
+
+class ExecutionSignal(_Data, frozen=True):
+    """The server wants a call carried out now."""
+
+    tool_id: Identifier
+    tool_name: Name
+    tool_params: dict[str, Any]
+    approval_id: Identifier | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    risk_level: str | None = None
+
+    def to_call(self) -> Call:
+        return Call(
+            tool_id=self.tool_id,
+            tool_name=self.tool_name,
+            tool_params=self.tool_params,
+            approval_id=self.approval_id,
+            session_id=self.session_id,
+            user_id=self.user_id,
+            server_risk=self.risk_level,
+        )
+
+
+class ResultAck(_Data, frozen=True):
+    """The server has a result of ours."""
+
+    tool_id: Identifier
+    status: str = "received"
+
+
+class Cancel(_Data, frozen=True):
+    """The server no longer wants a call."""
+
+    tool_id: Identifier
+    reason: str | None = None
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """An event that is none of ours."""
+
+    name: str
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """An event of ours that cannot be understood."""
+
+    name: str
+    problem: str
+    tool_id: str | None = None
+
+
+Message: TypeAlias = ApprovalRequest | ExecutionSignal | ResultAck | Cancel | Ignored | Malformed
+
+_TYPES: dict[str, type[ApprovalRequest | ExecutionSignal | ResultAck | Cancel]] = {
+    "tool.approval_request": ApprovalRequest,
+    "tool.approval": ApprovalRequest,
+    "tool.execution_signal": ExecutionSignal,
+    "tool.execute": ExecutionSignal,
+    "tool.result_ack": ResultAck,
+    "tool.cancel": Cancel,
+}
+
+
+class _Envelope(msgspec.Struct):
+    event: str
+    data: msgspec.Raw
+
+
+class _OnlyId(msgspec.Struct):
+    tool_id: Identifier
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_id_decoder = msgspec.json.Decoder(_OnlyId)
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(kind) for name, kind in _TYPES.items()}
+
+
+def decode_event(name: str, data: str | bytes) -> Message:
+    """The message that an SSE event of this name and data carries."""
+    body: str | bytes | msgspec.Raw = data
+    decoder = _decoders.get(name)
+    if decoder is None or _looks_enveloped(data):
+        try:
+            envelope = _envelope_decoder.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            if decoder is None:
+                return Ignored(name)
+        else:
+            name, body = envelope.event, envelope.data
+            decoder = _decoders.get(name)
+            if decoder is None:
+                return Ignored(name)
+    try:
+        message: Message = decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Malformed(name, str(error), _read_tool_id(body))
+    return message
+
+
+def _looks_enveloped(data: str | bytes) -> bool:
+    """Cheap test that spares bare objects, the common case, a second parse."""
+    head = data[:64]
+    return '"event"' in head if isinstance(head, str) else b'"event"' in head
+
+
+def _read_tool_id(body: str | bytes | msgspec.Raw) -> str | None:
+    try:
+        return _id_decoder.decode(body).tool_id
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,19 @@
+"""The addresses of the wire protocol, below the server's base URL."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+PROJECT = "/my/projects/{project_id}"
+STREAM = PROJECT + "/chat/stream"
+MESSAGES = PROJECT + "/chat/messages"
+TOOLS_AVAILABLE = PROJECT + "/tools/available"
+TOOLS_EXECUTE = PROJECT + "/tools/execute"
+TOOL_RESULT = PROJECT + "/tools/{tool_id}/result"
+APPROVE = PROJECT + "/approvals/{approval_id}/approve"
+REJECT = PROJECT + "/approvals/{approval_id}/reject"
+
+
+def fill(route: str, **names: str) -> str:
+    """The route with its names put in; a name can never add a path segment, a query or a fragment."""
+    return route.format(**{key: quote(value, safe="") for key, value in names.items()})

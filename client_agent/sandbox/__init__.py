@@ -1,0 +1,1 @@
+"""A process, confined: limits, output, whole-tree kill."""

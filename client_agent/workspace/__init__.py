@@ -1,0 +1,1 @@
+"""Guarded file access beneath the workspace root. The only code that opens workspace files."""
