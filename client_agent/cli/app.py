@@ -1,0 +1,44 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from client_agent import __version__
+from client_agent.cli import calls, configuration, demo, run, server
+
+app = typer.Typer(
+    name="client-agent",
+    help="Lets AI agents on a server use files and tools on this laptop, under your rules.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"client-agent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(run.run)
+app.command()(demo.demo)
+app.command()(calls.call)
+app.command()(calls.check)
+app.command()(calls.tools)
+app.command()(configuration.paths)
+app.add_typer(configuration.app, name="config")
+app.add_typer(server.app, name="server")

@@ -1,0 +1,103 @@
+"""Events from a server into messages: both shapes, all spellings, and everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from client_agent.protocol.messages import (
+    ApprovalRequest,
+    Cancel,
+    ExecutionSignal,
+    Ignored,
+    Malformed,
+    ResultAck,
+    decode_event,
+)
+
+SIGNAL: dict[str, Any] = {
+    "tool_id": "123e4567-e89b-12d3-a456-426614174000",
+    "tool_name": "execute_command",
+    "tool_params": {"command": "npm", "args": ["test"], "timeout": 30},
+    "timestamp": "2026-02-21T06:19:01Z",
+}
+REQUEST: dict[str, Any] = {
+    "approval_id": "a1",
+    "tool_id": "t1",
+    "tool_name": "execute_command",
+    "risk_level": "MEDIUM",
+    "timeout_seconds": 300,
+    "description": "Execute npm test",
+    "timestamp": "2026-02-21T06:19:00Z",
+}
+
+
+@pytest.mark.parametrize("name", ["tool.execution_signal", "tool.execute"])
+def test_a_signal_comes_bare_or_in_an_envelope_under_both_names(name: str) -> None:
+    bare = decode_event(name, json.dumps(SIGNAL))
+    wrapped = decode_event("message", json.dumps({"event": name, "data": SIGNAL}))
+    both = decode_event(name, json.dumps({"event": name, "data": SIGNAL}))
+    assert isinstance(bare, ExecutionSignal)
+    assert bare == wrapped == both
+    assert bare.to_call().tool_params == SIGNAL["tool_params"]
+
+
+@pytest.mark.parametrize("name", ["tool.approval_request", "tool.approval"])
+def test_an_approval_request_comes_under_both_names(name: str) -> None:
+    message = decode_event(name, json.dumps(REQUEST))
+    assert isinstance(message, ApprovalRequest)
+    assert message.to_call() is None
+    full = decode_event(name, json.dumps({**REQUEST, "tool_params": {"path": "a"}, "session_id": "s"}))
+    assert isinstance(full, ApprovalRequest)
+    call = full.to_call()
+    assert call is not None
+    assert (call.approval_id, call.session_id, call.server_risk) == ("a1", "s", "MEDIUM")
+
+
+def test_acknowledgement_and_cancel_are_understood() -> None:
+    assert decode_event("tool.result_ack", '{"tool_id":"t","status":"received"}') == ResultAck(tool_id="t")
+    assert decode_event("tool.cancel", '{"tool_id":"t","reason":"x"}') == Cancel(tool_id="t", reason="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("chat.message", '{"text":"hi"}'),
+        ("message", "hello"),
+        ("message", '{"event":"chat.typing","data":{}}'),
+        ("message", "[1,2]"),
+        ("message", "[" * 100_000),
+        ("tool.execution_signal", '{"event":"chat.typing","data":{}}'),
+    ],
+)
+def test_what_is_not_ours_is_ignored(name: str, data: str) -> None:
+    assert isinstance(decode_event(name, data), Ignored)
+
+
+def test_unknown_extra_fields_are_ignored() -> None:
+    assert isinstance(decode_event("tool.execute", json.dumps({**SIGNAL, "new_field": [1]})), ExecutionSignal)
+
+
+@pytest.mark.parametrize("field", ["tool_id", "tool_name", "tool_params"])
+def test_a_missing_required_field_keeps_the_tool_id_where_it_can_be_read(field: str) -> None:
+    data = {key: value for key, value in SIGNAL.items() if key != field}
+    message = decode_event("tool.execute", json.dumps(data))
+    assert isinstance(message, Malformed)
+    assert field in message.problem
+    assert message.tool_id == (None if field == "tool_id" else SIGNAL["tool_id"])
+
+
+@pytest.mark.parametrize(
+    "tool_id", ["", "../../x", "a/b", "a?b", "a#b", "a b", "x" * 129, "x" * 1_000_000, "é", ".", "a\nb", 7, None, ["a"]]
+)
+def test_a_tool_id_that_could_mean_something_in_an_address_is_refused(tool_id: Any) -> None:
+    message = decode_event("tool.execute", json.dumps({**SIGNAL, "tool_id": tool_id}))
+    assert isinstance(message, Malformed)
+    assert message.tool_id is None
+
+
+@pytest.mark.parametrize("data", ["", "{", "null", '{"tool_id":', "[" * 100_000, '"x"'])
+def test_broken_json_under_our_name_is_malformed(data: str) -> None:
+    assert isinstance(decode_event("tool.execute", data), Malformed)
