@@ -46,11 +46,80 @@ class Limits(_Model, frozen=True):
     calls_in_flight: Annotated[int, Meta(ge=1, le=1024)] = 64
 
 
-class Policy(_Model, frozen=True):
-    """What is refused or asked beyond the built-in rules."""
+RiskName = Literal["LOW", "MEDIUM", "HIGH"]
+# What an option's value or an operand is (`policy.commands.values` says what each means). A "?" marks a value that may
+# be left out and can only be attached (`--color=always`).
+ValueKind = Literal[
+    "flag", "text", "text?", "path", "path?", "any", "any?", "word", "script", "sub", "command", "exec",
+    "python", "shell", "remote", "refspec", "archive", "format",
+]  # fmt: skip
+# How its arguments are read: options anywhere; options first; find's language; not told apart; as plain words.
+ProgramStyle = Literal["gnu", "posix", "find", "scan", "literal"]
+ProgramName = Annotated[
+    str, Meta(pattern="^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}$", description="the bare name of a program")
+]
+
+
+class OptionFact(_Model, frozen=True):
+    """Options that make a command riskier than it is without them, or that are refused."""
+
+    options: str
+    why: str
+    takes: ValueKind = "flag"
+    risk: RiskName = "HIGH"
+    refuse: bool = False
+    network: bool = False
+
+
+class OptionSet(_Model, frozen=True):
+    """Options that several sub-commands share."""
+
+    options: dict[ValueKind, str] = {}
+    raises: tuple[OptionFact, ...] = ()
+
+
+class ProgramExamples(_Model, frozen=True):
+    """Command lines that must be judged so; checked when the table is loaded."""
+
+    low: tuple[str, ...] = ()
+    medium: tuple[str, ...] = ()
+    high: tuple[str, ...] = ()
+    not_low: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class ProgramTable(_Model, frozen=True):
+    """What is known of one program, or of one of its sub-commands. An option that is not named makes it HIGH."""
+
+    does: str = ""
+    aliases: tuple[str, ...] = ()
+    risk: Annotated[RiskName | None, Meta(description="LOW, MEDIUM or HIGH")] = None
+    network: bool = False
+    style: Annotated[ProgramStyle | None, Meta(description="gnu, posix, find, scan or literal")] = None
+    operands: tuple[str, ...] | None = None
+    first_given_by: str = ""
+    options: dict[ValueKind, str] = {}
+    raises: tuple[OptionFact, ...] = ()
+    public: tuple[str, ...] = ()
+    sets: dict[str, OptionSet] = {}
+    use: tuple[str, ...] = ()
+    sub: dict[str, ProgramTable] = {}
+    unknown_sub: str = "it is not known what this sub-command does"
+    examples: ProgramExamples = ProgramExamples()
+
+
+class TighterPolicy(_Model, frozen=True):
+    """What is refused beyond the built-in rules. A workspace's own file can add to each of these."""
 
     deny: tuple[str, ...] = ()
     refused_extensions: tuple[str, ...] = ()
+    remove_programs: tuple[str, ...] = ()
+
+
+class Policy(TighterPolicy, frozen=True):
+    """The policy of a workspace, in the global file: also what programs may be run beyond the built-in ones."""
+
+    programs: dict[ProgramName, ProgramTable] = {}
 
 
 class Approvals(_Model, frozen=True):
@@ -107,7 +176,7 @@ class WorkspaceFile(_Model, frozen=True):
     """What `.client-agent.toml` in a workspace may say: lower limits, more denials."""
 
     limits: TighterLimits = TighterLimits()
-    policy: Policy = Policy()
+    policy: TighterPolicy = TighterPolicy()
 
 
 def config_path(env: Mapping[str, str] = os.environ) -> Path:
@@ -159,9 +228,11 @@ def tighten_by_file(workspace: Workspace) -> Workspace:
         for key, value in msgspec.structs.asdict(own.limits).items()
         if value is not None
     }
-    policy = Policy(
+    policy = msgspec.structs.replace(
+        workspace.policy,
         deny=(*workspace.policy.deny, *own.policy.deny),
         refused_extensions=(*workspace.policy.refused_extensions, *own.policy.refused_extensions),
+        remove_programs=(*workspace.policy.remove_programs, *own.policy.remove_programs),
     )
     return msgspec.structs.replace(
         workspace, limits=msgspec.structs.replace(workspace.limits, **changes), policy=policy

@@ -12,14 +12,17 @@ import uuid
 from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import describe_change
 from client_agent.approvals.questions import Answer, Outcome, Question
-from client_agent.errors import CallError
+from client_agent.errors import CallError, JournalError
 from client_agent.policy.decision import Decision, Risk, Verdict
 from client_agent.policy.judge import Judge
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult, completed, failed, failed_by
+from client_agent.protocol.states import CallState
 from client_agent.protocol.tools import find_spec, parse_params
 from client_agent.tools import Tool, ToolContext
 from client_agent.workspace.root import NotCached
@@ -35,13 +38,11 @@ class Recorder(Protocol):
 
     def decided(self, call: Call, decision: Decision) -> None: ...
 
-    def asked(self, call: Call, decision: Decision) -> None: ...
-
-    def answered(self, call: Call, decision: Decision, answer: Answer) -> None: ...
+    def approved(self, call: Call, answer: Answer | None) -> None: ...
 
     async def begin(self, call: Call) -> None: ...
 
-    async def finish(self, call: Call, result: CallResult) -> None: ...
+    async def finish(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> None: ...
 
 
 class Dispatcher:
@@ -64,23 +65,33 @@ class Dispatcher:
         self._recorder = recorder
         self._tools = tools
         self._slots = asyncio.Semaphore(context.workspace.limits.calls_in_flight)
-        # tool_id → fingerprint of what the user has already approved, waiting for the server's signal
-        self._approved: dict[str, str] = {}
 
-    async def carry_out(self, call: Call) -> CallResult:
-        """Everything that happens to a call, from the decision to its recorded result."""
+    async def carry_out(
+        self, call: Call, signal: asyncio.Event | None = None, approved_as: Risk | None = None
+    ) -> CallResult:
+        """Everything that happens to a call.
+
+        With `signal`, the server has asked first and starts it by that. `approved_as` is the risk at which the user
+        said yes to it before a restart.
+        """
+        answer = None
         decision = await self.decide(call)
+        if decision.verdict is Verdict.ASK and decision.risk is approved_as:
+            decision = msgspec.structs.replace(decision, verdict=Verdict.RUN, code="approved_before")
         self._recorder.decided(call, decision)
-        if decision.verdict is Verdict.ASK and self._approved.pop(call.tool_id, None) != call.fingerprint:
+        if decision.verdict is Verdict.ASK:
             decision, answer = await self._ask_until_settled(call, decision)
-            if not answer.approved:
-                return await self._finish(call, _not_approved(answer))
         if decision.verdict is Verdict.REFUSE:
-            return await self._finish(call, _refused(decision))
+            return await self._end(call, CallState.FAILED, _refused(decision), answer)
+        if answer is not None and not answer.approved:
+            return await self._end(call, _STATES[answer.outcome], _not_approved(answer), answer)
+        self._recorder.approved(call, answer)
+        if signal is not None:
+            await signal.wait()
         async with self._slots:
-            await self._recorder.begin(call)
-            result = await self._execute(call)
-        return await self._finish(call, result)
+            result = await self._execute_recorded(call)
+        state = CallState.COMPLETED if result.failure is None else CallState.FAILED
+        return await self._end(call, state, result, answer)
 
     async def decide(self, call: Call) -> Decision:
         """The decision, without waiting for a disk where the facts are at hand."""
@@ -89,29 +100,17 @@ class Dispatcher:
         except NotCached:
             return await asyncio.to_thread(self._judge.decide, call, self._context.root.inspect)
 
-    async def preapprove(self, call: Call) -> tuple[Decision, Answer | None]:
-        """Answers a server's approval request; a yes holds for the signal with the same tool and parameters."""
-        decision = await self.decide(call)
-        self._recorder.decided(call, decision)
-        if decision.verdict is not Verdict.ASK:
-            return decision, None
-        decision, answer = await self._ask_until_settled(call, decision)
-        if answer.approved and decision.verdict is Verdict.ASK:
-            self._approved[call.tool_id] = call.fingerprint
-        return decision, answer
-
     async def _ask_until_settled(self, call: Call, decision: Decision) -> tuple[Decision, Answer]:
         """Asks, and asks again when the facts behind the question changed meanwhile: a yes is to what was shown."""
         for _ in range(_MAX_QUESTIONS):
-            self._recorder.asked(call, decision)
             answer = await self._broker.ask(await self._question(call, decision))
-            self._recorder.answered(call, decision, answer)
             if not answer.approved:
                 return decision, answer
             now = await self.decide(call)
             if now == decision or now.verdict is not Verdict.ASK:
                 return now, answer
             decision = now
+            self._recorder.decided(call, decision)
         return decision, Answer(outcome=Outcome.REJECTED, reason="what the call would do kept changing")
 
     async def _question(self, call: Call, decision: Decision) -> Question:
@@ -129,21 +128,36 @@ class Dispatcher:
             change=await asyncio.to_thread(describe_change, call, self._context.root),
         )
 
+    async def _execute_recorded(self, call: Call) -> CallResult:
+        try:
+            await self._recorder.begin(call)
+        except JournalError as error:
+            return failed(error.code, f"Nothing was run, since nothing can be recorded: {error.message}")
+        return await self._execute(call)
+
     async def _execute(self, call: Call) -> CallResult:
         spec = find_spec(call.tool_name)
-        assert spec is not None  # noqa: S101  (the judge refuses unknown tools)
+        assert spec is not None  # noqa: S101 - the judge refuses unknown tools
         try:
-            params = parse_params(spec, call.tool_params)
-            return completed(await self._tools[spec.name].run(params, self._context))
+            tool = self._tools[spec.name]
+            return completed(await tool.run(parse_params(spec, call.tool_params), self._context))
         except CallError as error:
             return failed_by(error)
         except Exception:
             log.exception("tool %s failed unexpectedly", spec.name)
             return failed("internal_error", f"{spec.name} failed unexpectedly; see the daemon's log")
 
-    async def _finish(self, call: Call, result: CallResult) -> CallResult:
-        await self._recorder.finish(call, result)
+    async def _end(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> CallResult:
+        await self._recorder.finish(call, state, result, answer)
         return result
+
+
+_STATES = {
+    Outcome.REJECTED: CallState.REJECTED,
+    Outcome.TIMED_OUT: CallState.TIMEOUT,
+    Outcome.NOBODY: CallState.REJECTED,
+    Outcome.WITHDRAWN: CallState.FAILED,
+}
 
 
 def _refused(decision: Decision) -> CallResult:

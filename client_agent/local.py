@@ -12,6 +12,7 @@ from client_agent.assembly import assemble, open_root
 from client_agent.policy.decision import Decision
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult
+from client_agent.protocol.states import CallState
 
 
 class _Unrecorded:
@@ -19,13 +20,11 @@ class _Unrecorded:
 
     def decided(self, call: Call, decision: Decision) -> None: ...
 
-    def asked(self, call: Call, decision: Decision) -> None: ...
-
-    def answered(self, call: Call, decision: Decision, answer: Answer) -> None: ...
+    def approved(self, call: Call, answer: Answer | None) -> None: ...
 
     async def begin(self, call: Call) -> None: ...
 
-    async def finish(self, call: Call, result: CallResult) -> None: ...
+    async def finish(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> None: ...
 
 
 class _Yes:

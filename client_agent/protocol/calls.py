@@ -19,6 +19,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     server_risk: str | None = None
     description: str = ""
+    awaits_signal: bool = False  # so far the server has only asked for an approval
 
     @property
     def fingerprint(self) -> str:

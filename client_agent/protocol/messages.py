@@ -51,6 +51,7 @@ class ApprovalRequest(_Data, frozen=True):
             user_id=self.user_id,
             server_risk=self.risk_level,
             description=self.description or "",
+            awaits_signal=True,
         )
 
 

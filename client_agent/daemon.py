@@ -1,0 +1,206 @@
+"""The daemon: the parts of every workspace, built and run side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from client_agent import config
+from client_agent.approvals.broker import Broker
+from client_agent.assembly import assemble, open_root
+from client_agent.errors import JournalError
+from client_agent.journal.journal import Journal
+from client_agent.journal.records import OpenCall, PostKind, Standing
+from client_agent.link.connection import ServerConnection
+from client_agent.link.credentials import Credentials
+from client_agent.link.delivery import Courier
+from client_agent.link.status import LinkStatus
+from client_agent.link.stream import Received
+from client_agent.policy.decision import Risk
+from client_agent.protocol.calls import Call
+from client_agent.protocol.messages import ApprovalRequest, Cancel, ExecutionSignal, Malformed, Message, ResultAck
+from client_agent.protocol.results import failed
+from client_agent.protocol.states import CallState
+from client_agent.protocol.tools import find_spec
+from client_agent.recording import LedgerRecorder
+
+# Calls taken in and not finished, questions included. Beyond it the stream is not read on: the server keeps the rest.
+MAX_OPEN_CALLS = 2000
+STOP_GRACE_S = 5.0
+JOURNAL_RETRY_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Daemon:
+    """All workspaces of one state directory."""
+
+    def __init__(self, settings: config.Settings, state_dir: Path, broker: Broker) -> None:
+        self._settings = settings
+        self._state_dir = state_dir
+        self._broker = broker
+        self.workspaces: dict[str, WorkspaceAgent] = {}
+
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Works until cancelled. Raises JournalError when the state directory cannot be used, or is in use."""
+        with contextlib.closing(Journal(self._state_dir)) as journal:
+            if journal.set_aside is not None:
+                log.error("the journal was damaged: it is kept as %s, and a new one begun", journal.set_aside)
+            for name, workspace in self._settings.workspaces.items():
+                self.workspaces[name] = WorkspaceAgent(
+                    name,
+                    workspace,
+                    link=self._settings.link,
+                    state_dir=self._state_dir,
+                    journal=journal,
+                    broker=self._broker,
+                )
+            on_ready()
+            async with asyncio.TaskGroup() as group:
+                for agent in self.workspaces.values():
+                    group.create_task(agent.run())
+
+
+class WorkspaceAgent:
+    """One workspace: its connection, its calls, its deliveries."""
+
+    def __init__(
+        self,
+        name: str,
+        workspace: config.Workspace,
+        *,
+        link: config.Link,
+        state_dir: Path,
+        journal: Journal,
+        broker: Broker,
+    ) -> None:
+        self.name = name
+        self._workspace = workspace
+        self._journal = journal
+        self._broker = broker
+        self._credentials = Credentials(workspace.server, state_dir)
+        self.connection = ServerConnection(link, workspace.server, workspace.project_id, self._credentials)
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._signals: dict[str, asyncio.Event] = {}
+        self._room = asyncio.Semaphore(MAX_OPEN_CALLS)
+
+    @property
+    def status(self) -> LinkStatus:
+        return self.connection.status
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        with contextlib.closing(open_root(self._workspace)) as root:
+            async with self.connection:
+                recovered = self._journal.recover(self.name)
+                self._ledger = recovered.ledger
+                self._dispatcher = assemble(
+                    self.name,
+                    self._workspace,
+                    root,
+                    broker=self._broker,
+                    recorder=LedgerRecorder(self._journal, self._ledger),
+                    user_id=self._credentials.subject,
+                )
+                try:
+                    await self._resume(recovered.left_open)
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(Courier(self._ledger.outbox, self.connection).run())
+                        group.create_task(self._listen())
+                finally:
+                    await self._stop_calls()
+
+    async def _listen(self) -> None:
+        async for received in self.connection.events(self._ledger.last_event_id):
+            await self._take(received)
+            self._ledger.handled(received.event_id)
+
+    async def _take(self, received: Received) -> None:
+        """Handles one event. While the journal cannot record, the stream waits, and the server keeps the rest."""
+        while True:
+            try:
+                return await self._handle(received.message, received.event_id)
+            except JournalError as error:
+                log.warning("%s: cannot take in what the server sends: %s", self.name, error.message)
+            await asyncio.sleep(JOURNAL_RETRY_S)
+
+    async def _handle(self, message: Message, event_id: str) -> None:
+        match message:
+            case ExecutionSignal():
+                await self._take_in(message.to_call(), event_id)
+            case ApprovalRequest():
+                call = message.to_call()
+                if call is not None:
+                    await self._take_in(call, event_id)
+                else:
+                    log.info("%s: %s will be asked with its parameters", self.name, message.tool_name)
+            case ResultAck():
+                self._ledger.outbox.mark_delivered(PostKind.RESULT, message.tool_id)
+            case Cancel():
+                self._cancel(message.tool_id, message.reason or "by the server")
+            case Malformed():
+                log.warning("%s: %s cannot be understood: %s", self.name, message.name, message.problem)
+                if message.tool_id is not None:
+                    self._refuse(message.tool_id, "malformed_event", message.problem)
+            case _:
+                log.debug("%s: ignored %s", self.name, message.name)
+
+    async def _take_in(self, call: Call, event_id: str) -> None:
+        """Starts a new call; a known one is signalled, answered again, or refused, and never run twice."""
+        spec = find_spec(call.tool_name)
+        admission = self._ledger.admit(call, effects=spec is None or spec.effects, event_id=event_id)
+        match admission.standing:
+            case Standing.NEW:
+                await self._start(call)
+            case Standing.UNFINISHED if not call.awaits_signal and call.tool_id in self._signals:
+                self._signals[call.tool_id].set()
+            case Standing.CONFLICT:
+                self._refuse(call.tool_id, "conflict", "this tool_id was used before, with other parameters")
+            case _:
+                log.debug("%s: %s is known: %s", self.name, call.tool_id, admission.standing)
+
+    async def _start(self, call: Call, approved_as: Risk | None = None) -> None:
+        await self._room.acquire()
+        signal = None
+        if call.awaits_signal:
+            signal = self._signals[call.tool_id] = asyncio.Event()
+        task = asyncio.create_task(self._carry_out(call, signal, approved_as), name=call.tool_id)
+        self._calls[call.tool_id] = task
+
+    async def _carry_out(self, call: Call, signal: asyncio.Event | None, approved_as: Risk | None) -> None:
+        try:
+            result = await self._dispatcher.carry_out(call, signal, approved_as)
+            log.info("%s: %s %s", self.name, call.tool_name, result.failure.message if result.failure else "done")
+        except JournalError as error:
+            log.warning("%s: what became of %s could not be recorded: %s", self.name, call.tool_name, error.message)
+        except Exception:
+            log.exception("%s: %s was lost on its way", self.name, call.tool_name)
+        finally:
+            self._room.release()
+            self._calls.pop(call.tool_id, None)
+            self._signals.pop(call.tool_id, None)
+
+    async def _resume(self, left_open: list[OpenCall]) -> None:
+        """Takes up what an earlier run had not started; a yes given then still counts."""
+        for item in left_open:
+            approved = item.record.state is CallState.APPROVED and item.record.risk is not None
+            await self._start(item.call, Risk[item.record.risk] if approved and item.record.risk else None)
+
+    def _cancel(self, tool_id: str, reason: str) -> None:
+        self._broker.withdraw(tool_id, reason)
+
+    def _refuse(self, tool_id: str, code: str, message: str) -> None:
+        body = msgspec.json.encode(failed(code, message, type="ValidationError").to_wire())
+        self._ledger.refuse(tool_id, body)
+
+    async def _stop_calls(self) -> None:
+        """Calls under way may end; those that wait for somebody stay open in the journal and are asked again."""
+        for task in self._calls.values():
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls.values(), timeout=STOP_GRACE_S)

@@ -1,0 +1,89 @@
+"""Each step of a call, into the workspace's ledger and the audit log."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from client_agent.approvals.questions import Answer, Outcome
+from client_agent.journal.audit import AuditEntry, describe
+from client_agent.journal.journal import Journal
+from client_agent.journal.ledger import Ledger
+from client_agent.policy.decision import Decision, Verdict
+from client_agent.protocol.calls import Call
+from client_agent.protocol.results import CallResult
+from client_agent.protocol.states import CallState
+
+_APPROVED = msgspec.json.encode({"decision": "approved"})
+
+
+class LedgerRecorder:
+    """The dispatcher's recorder in the daemon."""
+
+    def __init__(self, journal: Journal, ledger: Ledger) -> None:
+        self._journal = journal
+        self._ledger = ledger
+        self._decisions: dict[str, Decision] = {}
+
+    def decided(self, call: Call, decision: Decision) -> None:
+        self._decisions[call.tool_id] = decision
+        self._ledger.decide(call.tool_id, decision)
+        if decision.verdict is Verdict.ASK:
+            self._note(call, "asked", decision.code)
+
+    def approved(self, call: Call, answer: Answer | None) -> None:
+        if answer is None and not call.awaits_signal:
+            return  # nobody was asked, here or there
+        self._ledger.approve(
+            call.tool_id,
+            approver=answer.by if answer else "policy",
+            answer=_APPROVED if call.awaits_signal else None,
+        )
+
+    async def begin(self, call: Call) -> None:
+        await self._ledger.begin(call.tool_id)
+
+    async def finish(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> None:
+        failure = result.failure
+        # A call that the server only asked about gets its answer there, and no result.
+        asked_only = call.awaits_signal and (record := self._ledger.find(call.tool_id)) is not None and record.startable
+        self._note(call, _status(state, answer), failure.code if failure else "", answer)
+        self._decisions.pop(call.tool_id, None)
+        await self._ledger.finish(
+            call.tool_id,
+            state,
+            None if asked_only else msgspec.json.encode(result.to_wire()),
+            failure_code=failure.code if failure else None,
+            approver=answer.by if answer else None,
+            answer=msgspec.json.encode({"reason": failure.message}) if asked_only and failure else None,
+        )
+
+    def _note(self, call: Call, status: str, code: str, answer: Answer | None = None) -> None:
+        operation, target = describe(call)
+        decision = self._decisions.get(call.tool_id)
+        self._journal.note(
+            AuditEntry(
+                time=time.time(),
+                operation=operation,
+                status=status,
+                workspace=self._ledger.workspace,
+                tool_id=call.tool_id,
+                tool_name=call.tool_name,
+                target=target,
+                user=call.user_id or "",
+                decision=decision.verdict.value if decision else "",
+                risk=decision.risk.name if decision else "",
+                reasons=tuple(reason.text for reason in decision.reasons) if decision else (),
+                approver=answer.by if answer else "",
+                code=code,
+            )
+        )
+
+
+def _status(state: CallState, answer: Answer | None) -> str:
+    if state is CallState.COMPLETED:
+        return "success"
+    if state in (CallState.REJECTED, CallState.TIMEOUT) or (answer and answer.outcome is Outcome.WITHDRAWN):
+        return "denied"
+    return "failed"

@@ -1,0 +1,116 @@
+"""The terminal's question: complete, honest, answered with one key."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pty
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from client_agent.approvals.broker import Broker
+from client_agent.approvals.questions import Outcome, Question
+from client_agent.approvals.terminal import Keyboard, TerminalChannel, render
+from tests.unit.approvals.test_broker import Clock, question
+
+
+def with_params(params: dict[str, Any], change: str = "") -> Question:
+    base = question()
+    return msgspec.structs.replace(base, call=msgspec.structs.replace(base.call, tool_params=params), change=change)
+
+
+async def open_question(broker: Broker, *questions: Question) -> list[asyncio.Task[Any]]:
+    tasks = [asyncio.create_task(broker.ask(item)) for item in questions]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_a_key_answers_the_question_on_the_screen() -> None:
+    now, out = Clock(), io.StringIO()
+    broker = Broker(now)
+    channel = TerminalChannel(broker, out)
+    broker.attach(channel)
+    first, second = await open_question(broker, question("q1"), question("q2"))
+    assert "1 more waiting" not in out.getvalue().split("q2")[0]
+    now.time = 1.0
+    channel.press("Y")
+    assert (await first).outcome is Outcome.APPROVED
+    now.time = 2.0
+    channel.press("?")
+    channel.press("n")
+    assert (await second).outcome is Outcome.REJECTED
+    assert out.getvalue().count("Allow it?") == 2
+    assert "→ approved" in out.getvalue()
+    assert "→ rejected" in out.getvalue()
+
+
+async def test_a_key_that_was_already_on_its_way_is_no_answer() -> None:
+    now = Clock()
+    broker = Broker(now)
+    channel = TerminalChannel(broker, io.StringIO())
+    broker.attach(channel)
+    (asking,) = await open_question(broker, question())
+    channel.press("y")
+    await asyncio.sleep(0)
+    assert not asking.done()
+    now.time = 1.0
+    channel.press("y")
+    assert (await asking).approved
+
+
+async def test_a_key_without_a_question_does_nothing() -> None:
+    TerminalChannel(Broker(Clock()), io.StringIO()).press("y")
+
+
+def test_every_parameter_is_shown_whole_and_honestly() -> None:
+    long = "safe.txt" + "x" * 300 + " --output=evil"
+    text = "\n".join(render(with_params({"path": "a\x1b[2J", "args": [long, 3], "n": 5}), columns=60))
+    assert "⟨U+001B⟩[2J" in text
+    assert "\x1b" not in text
+    assert "--output=evil" in text.replace("\n    ↪ ", "")
+    assert all(len(line) <= 60 for line in text.splitlines())
+
+
+def test_a_write_shows_its_diff_with_counts_and_says_what_it_leaves_out() -> None:
+    change = "--- a\n+++ a\n@@ -1 +1,60 @@\n-old\n" + "".join(f"+line {n}\n" for n in range(60))
+    lines = render(with_params({"path": "a", "content": "not shown twice"}, change))
+    text = "\n".join(lines)
+    assert "change: +60 −1 lines" in text
+    assert "  │ -old" in lines
+    assert "24 more lines of the change are not shown here" in text
+    assert "not shown twice" not in text
+
+
+async def test_colours_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tty(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = Tty()
+    broker = Broker(Clock())
+    broker.attach(TerminalChannel(broker, out))
+    (asking,) = await open_question(broker, with_params({"path": "a"}, "--- a\n+++ b\n-x\n+y\n"))
+    assert "\x1b[1;33m── MEDIUM" in out.getvalue()
+    assert "\x1b[32m  │ +y" in out.getvalue()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_the_keyboard_gives_single_keys_and_puts_the_terminal_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    import termios
+
+    keys: asyncio.Queue[str] = asyncio.Queue()
+    primary, secondary = pty.openpty()
+    with os.fdopen(secondary, "r", closefd=True) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        before = termios.tcgetattr(terminal.fileno())
+        with Keyboard(keys.put_nowait):
+            os.write(primary, b"y")
+            assert await asyncio.wait_for(keys.get(), 5) == "y"
+        assert termios.tcgetattr(terminal.fileno()) == before
+    os.close(primary)
