@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -64,7 +64,7 @@ class LedgerRecorder:
         decision = self._decisions.get(call.tool_id)
         self._journal.note(
             AuditEntry(
-                time=time.time(),
+                time=datetime.now(UTC),
                 operation=operation,
                 status=status,
                 workspace=self._ledger.workspace,

@@ -200,7 +200,7 @@ async def _take(step: Step, agent: httpx.AsyncClient, answers: _Answers, as_json
     answers.last = None
     path = routes.fill(routes.TOOLS_EXECUTE, project_id=PROJECT)
     body = {"tool_name": step.tool, "tool_params": step.params, "session_id": "demo"}
-    response = (await agent.post(path, json=body)).json()
+    response = await _ask_server(agent, path, body)
     last: Answer | None = answers.last
     declined = last is not None and not last.approved
     words = "not done, as you wished" if declined and response["status"] == "rejected" else step.outcome(response)
@@ -210,6 +210,16 @@ async def _take(step: Step, agent: httpx.AsyncClient, answers: _Answers, as_json
     else:
         typer.echo(f"   ✓ {words}" if words else f"   ✗ {response['status']}: {response.get('error')}")
     return words is not None
+
+
+async def _ask_server(agent: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    import httpx
+
+    try:
+        response: dict[str, Any] = (await agent.post(path, json=body)).json()
+    except (httpx.HTTPError, ValueError) as error:
+        return {"status": "no answer", "error": f"{type(error).__name__} {error}"}
+    return response
 
 
 def _make_sample(scratch: Path) -> Path:
