@@ -138,7 +138,7 @@ class WorkspaceAgent:
                 if call is not None:
                     await self._take_in(call, event_id)
                 else:
-                    log.info("%s: %s will be asked with its parameters", self.name, message.tool_name)
+                    await self._ask_blind(message)
             case ResultAck():
                 self._ledger.outbox.mark_delivered(PostKind.RESULT, message.tool_id)
             case Cancel():
@@ -184,6 +184,23 @@ class WorkspaceAgent:
             self._room.release()
             self._calls.pop(call.tool_id, None)
             self._signals.pop(call.tool_id, None)
+
+    async def _ask_blind(self, request: ApprovalRequest) -> None:
+        """A server that does not say with which parameters gets an answer, and for that answer nothing runs."""
+        await self._room.acquire()
+        task = asyncio.create_task(self._answer_blind(request), name=request.approval_id)
+        self._calls[request.approval_id] = task
+
+    async def _answer_blind(self, request: ApprovalRequest) -> None:
+        try:
+            answer = await self._dispatcher.ask_blind(request)
+            if answer.approved:
+                await self.connection.approve(request.approval_id)
+            else:
+                await self.connection.reject(request.approval_id, answer.reason or answer.outcome.value)
+        finally:
+            self._room.release()
+            self._calls.pop(request.approval_id, None)
 
     async def _resume(self, left_open: list[OpenCall]) -> None:
         """Takes up what an earlier run had not started; a yes given then still counts."""

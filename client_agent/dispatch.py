@@ -18,9 +18,10 @@ from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import describe_change
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.errors import CallError, JournalError
-from client_agent.policy.decision import Decision, Risk, Verdict
+from client_agent.policy.decision import Decision, Reason, Risk, Verdict
 from client_agent.policy.judge import Judge
 from client_agent.protocol.calls import Call
+from client_agent.protocol.messages import ApprovalRequest
 from client_agent.protocol.results import CallResult, completed, failed, failed_by
 from client_agent.protocol.states import CallState
 from client_agent.protocol.tools import find_spec, parse_params
@@ -99,6 +100,17 @@ class Dispatcher:
             return self._judge.decide(call, self._context.root.inspect_cached)
         except NotCached:
             return await asyncio.to_thread(self._judge.decide, call, self._context.root.inspect)
+
+    async def ask_blind(self, request: ApprovalRequest) -> Answer:
+        """The user's answer to a request without parameters. It lets nothing run: the signal is asked about as well."""
+        theirs = Risk.__members__.get((request.risk_level or "").upper(), Risk.HIGH)
+        reason = Reason(
+            "parameters_unknown", "the server does not say with which parameters: before it runs you are asked again"
+        )
+        call = Call(tool_id=request.tool_id, tool_name=request.tool_name, tool_params={})
+        reasons = (reason, Reason("server_says", request.description)) if request.description else (reason,)
+        decision = Decision(verdict=Verdict.ASK, risk=theirs, reasons=reasons, code="needs_approval")
+        return await self._broker.ask(await self._question(call, decision))
 
     async def _ask_until_settled(self, call: Call, decision: Decision) -> tuple[Decision, Answer]:
         """Asks, and asks again when the facts behind the question changed meanwhile: a yes is to what was shown."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 
-from client_agent.errors import CallError, MissingFile
+import msgspec
+
+from client_agent.errors import CallError, InvalidParameters, MissingFile
 from client_agent.protocol.calls import Call
 from client_agent.protocol.tools import WriteFile, find_spec, parse_params
 from client_agent.workspace.root import Root
@@ -18,11 +20,12 @@ def describe_change(call: Call, root: Root) -> str:
     spec = find_spec(call.tool_name)
     if spec is None or spec.params is not WriteFile:
         return ""
-    params = parse_params(spec, call.tool_params)
-    assert isinstance(params, WriteFile)  # noqa: S101
     try:
+        params = msgspec.convert(parse_params(spec, call.tool_params), WriteFile)
         before = root.read(params.path, _MAX_BYTES).data.decode("utf-8", "replace")
         origin = params.path
+    except InvalidParameters:
+        return ""
     except MissingFile:
         before, origin = "", "(new file)"
     except CallError as error:
