@@ -6,6 +6,7 @@ from pathlib import Path
 
 from client_agent import config
 from client_agent.approvals.broker import Broker
+from client_agent.approvals.permissions import Permissions
 from client_agent.dispatch import Dispatcher, Recorder
 from client_agent.policy.judge import Judge
 from client_agent.policy.paths import Protection
@@ -26,6 +27,7 @@ def assemble(
     *,
     broker: Broker,
     recorder: Recorder,
+    permissions: Permissions | None = None,
     user_id: str | None = None,
 ) -> Dispatcher:
     return Dispatcher(
@@ -35,6 +37,7 @@ def assemble(
         broker=broker,
         recorder=recorder,
         tools=TOOLS,
+        permissions=permissions,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from client_agent import config
 from client_agent.approvals.broker import Broker
+from client_agent.approvals.permissions import Permissions
 from client_agent.assembly import assemble, open_root
 from client_agent.errors import JournalError
 from client_agent.journal.journal import Journal
@@ -48,7 +49,10 @@ class Daemon:
 
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Works until cancelled. Raises JournalError when the state directory cannot be used, or is in use."""
-        with contextlib.closing(Journal(self._state_dir)) as journal:
+        with (
+            contextlib.closing(Journal(self._state_dir)) as journal,
+            contextlib.closing(Permissions(self._state_dir)) as permissions,
+        ):
             if journal.set_aside is not None:
                 log.error("the journal was damaged: it is kept as %s, and a new one begun", journal.set_aside)
             for name, workspace in self._settings.workspaces.items():
@@ -58,6 +62,7 @@ class Daemon:
                     link=self._settings.link,
                     state_dir=self._state_dir,
                     journal=journal,
+                    permissions=permissions,
                     broker=self._broker,
                 )
             on_ready()
@@ -77,11 +82,13 @@ class WorkspaceAgent:
         link: config.Link,
         state_dir: Path,
         journal: Journal,
+        permissions: Permissions,
         broker: Broker,
     ) -> None:
         self.name = name
         self._workspace = workspace
         self._journal = journal
+        self._permissions = permissions
         self._broker = broker
         self._credentials = Credentials(workspace.server, state_dir)
         self.connection = ServerConnection(link, workspace.server, workspace.project_id, self._credentials)
@@ -98,6 +105,7 @@ class WorkspaceAgent:
         with contextlib.closing(open_root(self._workspace)) as root:
             async with self.connection:
                 recovered = self._journal.recover(self.name)
+                self._permissions.end_all(self.name)
                 self._ledger = recovered.ledger
                 self._dispatcher = assemble(
                     self.name,
@@ -105,6 +113,7 @@ class WorkspaceAgent:
                     root,
                     broker=self._broker,
                     recorder=LedgerRecorder(self._journal, self._ledger),
+                    permissions=self._permissions,
                     user_id=self._credentials.subject,
                 )
                 try:

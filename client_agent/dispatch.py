@@ -16,10 +16,12 @@ import msgspec
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import describe_change
+from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.errors import CallError, JournalError
 from client_agent.policy.decision import Decision, Reason, Risk, Verdict
 from client_agent.policy.judge import Judge
+from client_agent.policy.rules import NO_RULES, Explanation
 from client_agent.protocol.calls import Call
 from client_agent.protocol.messages import ApprovalRequest
 from client_agent.protocol.results import CallResult, completed, failed, failed_by
@@ -58,6 +60,7 @@ class Dispatcher:
         broker: Broker,
         recorder: Recorder,
         tools: Mapping[str, Tool],
+        permissions: Permissions | None = None,
     ) -> None:
         self._name = name
         self._context = context
@@ -65,6 +68,7 @@ class Dispatcher:
         self._broker = broker
         self._recorder = recorder
         self._tools = tools
+        self._permissions = permissions
         self._slots = asyncio.Semaphore(context.workspace.limits.calls_in_flight)
 
     async def carry_out(
@@ -96,10 +100,17 @@ class Dispatcher:
 
     async def decide(self, call: Call) -> Decision:
         """The decision, without waiting for a disk where the facts are at hand."""
+        rules = self._permissions.rules if self._permissions else NO_RULES
         try:
-            return self._judge.decide(call, self._context.root.inspect_cached)
+            decision = self._judge.decide(call, self._context.root.inspect_cached, rules)
         except NotCached:
-            return await asyncio.to_thread(self._judge.decide, call, self._context.root.inspect)
+            decision = await asyncio.to_thread(self._judge.decide, call, self._context.root.inspect, rules)
+        return self._permissions.apply_grants(self._name, call, decision) if self._permissions else decision
+
+    def explain(self, call: Call) -> Explanation:
+        """Which rule decides the call, and which others match it. Blocking: it may look at the disk."""
+        rules = self._permissions.rules if self._permissions else NO_RULES
+        return self._judge.explain(call, self._context.root.inspect, rules)
 
     async def ask_blind(self, request: ApprovalRequest) -> Answer:
         """The user's answer to a request without parameters. It lets nothing run: the signal is asked about as well."""
@@ -120,10 +131,16 @@ class Dispatcher:
                 return decision, answer
             now = await self.decide(call)
             if now == decision or now.verdict is not Verdict.ASK:
+                self._remember(call, now, answer)
                 return now, answer
             decision = now
             self._recorder.decided(call, decision)
         return decision, Answer(outcome=Outcome.REJECTED, reason="what the call would do kept changing")
+
+    def _remember(self, call: Call, decision: Decision, answer: Answer) -> None:
+        """A yes to more than this call holds for the next one."""
+        if self._permissions is not None and decision.verdict is Verdict.ASK:
+            self._permissions.grant(self._name, call, decision, answer.scope)
 
     async def _question(self, call: Call, decision: Decision) -> Question:
         approvals = self._context.workspace.approvals

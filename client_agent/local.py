@@ -7,9 +7,11 @@ from typing import Any
 
 from client_agent import config
 from client_agent.approvals.broker import Broker
+from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.assembly import assemble, open_root
 from client_agent.policy.decision import Decision
+from client_agent.policy.rules import Explanation
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult
 from client_agent.protocol.states import CallState
@@ -42,12 +44,14 @@ class _Yes:
 class LocalWorkspace:
     """Checks and carries out calls one after another."""
 
-    def __init__(self, name: str, workspace: config.Workspace) -> None:
+    def __init__(self, name: str, workspace: config.Workspace, permissions: Permissions | None = None) -> None:
         self._root = open_root(workspace)
         self._runner = asyncio.Runner()
         self._broker = Broker()
         self._yes = _Yes(self._broker)
-        self._dispatcher = assemble(name, workspace, self._root, broker=self._broker, recorder=_Unrecorded())
+        self._dispatcher = assemble(
+            name, workspace, self._root, broker=self._broker, recorder=_Unrecorded(), permissions=permissions
+        )
 
     def __enter__(self) -> LocalWorkspace:
         return self
@@ -58,6 +62,10 @@ class LocalWorkspace:
 
     def check(self, call: Call) -> Decision:
         return self._runner.run(self._dispatcher.decide(call))
+
+    def explain(self, call: Call) -> Explanation:
+        """Which rule decides the call, and which others would."""
+        return self._dispatcher.explain(call)
 
     def call(self, call: Call, *, approve: bool) -> dict[str, Any]:
         """What became of the call, with the decision behind it."""

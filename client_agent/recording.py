@@ -28,7 +28,7 @@ class LedgerRecorder:
 
     def decided(self, call: Call, decision: Decision) -> None:
         self._decisions[call.tool_id] = decision
-        self._ledger.decide(call.tool_id, decision)
+        self._ledger.decide(call.tool_id, decision, rule_id=decision.rule_id, grant_id=decision.grant_id)
         if decision.verdict is Verdict.ASK:
             self._note(call, "asked", decision.code)
 
@@ -75,6 +75,8 @@ class LedgerRecorder:
                 decision=decision.verdict.value if decision else "",
                 risk=decision.risk.name if decision else "",
                 reasons=tuple(reason.text for reason in decision.reasons) if decision else (),
+                rule_id=(decision.rule_id or "") if decision else "",
+                grant_id=(decision.grant_id or "") if decision else "",
                 approver=answer.by if answer else "",
                 code=code,
             )

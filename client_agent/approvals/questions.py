@@ -54,6 +54,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     change: str = ""  # a write's unified diff
 
     @property
+    def grantable(self) -> bool:
+        """Whether a yes may reach beyond this call: it belongs to a session, and to a class."""
+        return self.call.session_id is not None and self.decision.call_class is not None
+
+    @property
     def binding(self) -> str:
         """What the answer is bound to: tool, parameters, and what the call would get."""
         seen: list[Any] = [self.call.fingerprint, self.decision.to_json()]

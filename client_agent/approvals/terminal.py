@@ -20,8 +20,11 @@ _MAX_DIFF_LINES = 40
 _TOO_SOON_S = 0.3
 _KEYS = {
     "y": Answer(outcome=Outcome.APPROVED, scope=Scope.ONCE, by="terminal"),
+    "c": Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, by="terminal"),
+    "a": Answer(outcome=Outcome.APPROVED, scope=Scope.SESSION, by="terminal"),
     "n": Answer(outcome=Outcome.REJECTED, by="terminal"),
 }
+_WARNING = "  ! Everything this session asks for will then run unasked, HIGH risk too. Press a again if you mean it."
 _COLOURS = {Risk.LOW: "32", Risk.MEDIUM: "33", Risk.HIGH: "31"}
 
 
@@ -34,6 +37,7 @@ class TerminalChannel:
         self._colour = out.isatty() and "NO_COLOR" not in os.environ
         self._waiting: list[Question] = []
         self._shown_at = 0.0
+        self._warned = False
 
     def opened(self, question: Question) -> None:
         self._waiting.append(question)
@@ -52,8 +56,16 @@ class TerminalChannel:
     def press(self, key: str) -> None:
         """A key from the keyboard."""
         answer = _KEYS.get(key.lower())
-        if answer is not None and self._waiting and self._broker.now() - self._shown_at >= _TOO_SOON_S:
-            self._broker.answer(self._waiting[0].id, answer)
+        if answer is None or not self._waiting or self._broker.now() - self._shown_at < _TOO_SOON_S:
+            return
+        question = self._waiting[0]
+        if answer.scope is not Scope.ONCE and not question.grantable:
+            return
+        if answer.scope is Scope.SESSION and not self._warned:
+            self._warned = True
+            self._print(_WARNING)
+            return
+        self._broker.answer(question.id, answer)
 
     def _show(self, question: Question) -> None:
         for line in render(question, shutil.get_terminal_size().columns):
@@ -61,7 +73,8 @@ class TerminalChannel:
         more = f"   ({len(self._waiting) - 1} more waiting)" if len(self._waiting) > 1 else ""
         self._shown_at = self._broker.now()
         seconds = round(question.deadline - self._shown_at)
-        self._print(f"  Allow it?  [y] yes, once   [n] no   {seconds} s left{more}")
+        self._warned = False
+        self._print(f"  Allow it?  {_choices(question)}   {seconds} s left{more}")
 
     def _paint(self, line: str, risk: Risk) -> str:
         if not self._colour:
@@ -76,6 +89,13 @@ class TerminalChannel:
 
     def _print(self, line: str) -> None:
         print(line, file=self._out, flush=True)
+
+
+def _choices(question: Question) -> str:
+    if not question.grantable or question.decision.call_class is None:
+        return "[y] yes, once   [n] no"
+    label = reveal(question.decision.call_class.label)
+    return f"[y] yes, once   [c] yes, every {label!r} of this session   [a] everything of this session   [n] no"
 
 
 def render(question: Question, columns: int = 80) -> list[str]:

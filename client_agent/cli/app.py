@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from client_agent import __version__
-from client_agent.cli import calls, configuration, demo, run, server
+from client_agent.cli import calls, configuration, demo, history, rules, run, server
 
 app = typer.Typer(
     name="client-agent",
@@ -39,6 +39,10 @@ app.command()(demo.demo)
 app.command()(calls.call)
 app.command()(calls.check)
 app.command()(calls.tools)
+app.add_typer(rules.app, name="rules")
+app.add_typer(history.grants, name="grants")
+app.command()(history.why)
+app.add_typer(history.audit, name="audit")
 app.command()(configuration.paths)
 app.add_typer(configuration.app, name="config")
 app.add_typer(server.app, name="server")

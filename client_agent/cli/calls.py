@@ -13,6 +13,7 @@ from client_agent.cli.exits import Exit
 from client_agent.cli.printing import fail, print_json, print_pretty_json
 
 if TYPE_CHECKING:
+    from client_agent.approvals.permissions import Permissions
     from client_agent.local import LocalWorkspace
     from client_agent.protocol.calls import Call
 
@@ -55,12 +56,12 @@ def check(
     """
     from client_agent.policy.decision import Verdict
 
-    with _open(workspace, name) as local:
+    with open_workspace(workspace, name) as local:
         if stdin:
             for request in _requests():
                 print_json(request if isinstance(request, dict) else local.check(request).to_json())
             return
-        decision = local.check(_one_call(tool, params))
+        decision = local.check(one_call(tool, params))
     if as_json:
         print_json(decision.to_json())
     else:
@@ -84,12 +85,12 @@ def call(
 
     Exit code: 0 completed, 1 failed or refused, 3 it would have to be asked (see --approve); with --stdin 0.
     """
-    with _open(workspace, name) as local:
+    with open_workspace(workspace, name) as local:
         if stdin:
             for request in _requests():
                 print_json(request if isinstance(request, dict) else local.call(request, approve=approve))
             return
-        outcome = local.call(_one_call(tool, params), approve=approve)
+        outcome = local.call(one_call(tool, params), approve=approve)
     (print_json if as_json else print_pretty_json)(outcome)
     if outcome["status"] == "completed":
         raise typer.Exit(Exit.OK)
@@ -120,22 +121,24 @@ def tools(as_json: AsJson = False) -> None:
         typer.echo(f"{row['name']:18} {row['description']}{state}")
 
 
-def _open(directory: Path | None, name: str | None) -> LocalWorkspace:
+def open_workspace(directory: Path | None, name: str | None, permissions: Permissions | None = None) -> LocalWorkspace:
+    """The workspace that a command is about. A directory has default policy: no rules, unless they are given."""
     from client_agent import config
+    from client_agent.approvals.permissions import Permissions
     from client_agent.local import LocalWorkspace
 
     if directory is not None:
-        return LocalWorkspace("local", config.local_workspace(directory.expanduser().absolute()))
+        return LocalWorkspace("local", config.local_workspace(directory.expanduser().absolute()), permissions)
     settings = config.load(config.config_path())
     if name is None and len(settings.workspaces) == 1:
         name = next(iter(settings.workspaces))
     if name is None or name not in settings.workspaces:
         known = ", ".join(settings.workspaces) or "none yet"
         fail(f"say which workspace: --name NAME (configured: {known}) or --workspace DIR")
-    return LocalWorkspace(name, settings.workspaces[name])
+    return LocalWorkspace(name, settings.workspaces[name], permissions or Permissions(config.state_dir()))
 
 
-def _one_call(tool: str | None, params: str | None) -> Call:
+def one_call(tool: str | None, params: str | None) -> Call:
     if tool is None:
         fail("say which tool and with which parameters, or use --stdin; `client-agent tools` lists the tools")
     request = _decode({"tool_name": tool}, params or "{}")
