@@ -30,21 +30,68 @@ class Reason(msgspec.Struct, frozen=True):
     text: str
 
 
+class CallClass(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that are of one kind with this one, for "allow this kind for the session".
+
+    `label` is shown to people: "git commit", "npm run build", "write_file *.py". `exact` is what must be the same word
+    for word, since it says what is executed.
+    """
+
+    label: str
+    risk: Risk
+    options: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
+    network: bool = False
+
+    def to_text(self) -> str:
+        """The class in one line of text, to be stored with a grant."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> CallClass:
+        return msgspec.json.decode(text, type=cls)
+
+    def covers(self, other: CallClass) -> bool:
+        """Whether who allows this class has allowed the other call: no riskier, and no option that was not seen."""
+        return (
+            self.label == other.label
+            and self.exact == other.exact
+            and set(other.options) <= set(self.options)
+            and other.risk <= self.risk
+            and other.network <= self.network
+        )
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a call may run, with the evidence. `code` is the code of the reason that settled it."""
+    """Whether a call may run, with the evidence. `code` is the code of the reason that settled it.
+
+    `network`: the call needs the network, and whoever is asked must be told. `read_only`: it must be given a view of
+    the workspace in which nothing can be written. `rule_id`: the rule that matched. `call_class`: what a grant for the
+    session would cover. `grant_id`: the grant that did.
+    """
 
     verdict: Verdict
     risk: Risk
     reasons: tuple[Reason, ...]
     code: str
+    network: bool = False
+    read_only: bool = False
+    rule_id: str | None = None
+    call_class: CallClass | None = None
+    grant_id: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        told: dict[str, Any] = {
             "decision": self.verdict.value,
             "risk": self.risk.name,
             "reasons": [reason.text for reason in self.reasons],
             "code": self.code,
         }
+        if self.network:
+            told["network"] = True
+        if self.rule_id is not None:
+            told["rule_id"] = self.rule_id
+        return told
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +100,10 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     risk: Risk
     reasons: tuple[Reason, ...] = ()
     refusal: Reason | None = None
+    network: bool = False
+    read_only: bool = False
+    call_class: CallClass | None = None
+    path: str | None = None  # where a file tool's path really leads, for rules on paths
 
 
 def refusing(reason: Reason, risk: Risk = Risk.HIGH) -> Assessment:

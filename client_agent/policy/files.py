@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client_agent.config import Workspace
-from client_agent.policy.decision import Assessment, Inspect, PathFacts, PathKind, Reason, Risk, refusing
+from client_agent.policy.decision import Assessment, CallClass, Inspect, PathFacts, PathKind, Reason, Risk, refusing
 from client_agent.protocol.tools import ListDirectory, ReadFile, WriteFile
 
 # Never written, whatever the user says: formats that exist to be loaded or run.
@@ -30,17 +30,24 @@ _SELF_RUNNING_FILES = (
 
 
 def assess_read(params: ReadFile, inspect: Inspect) -> Assessment:
-    facts = inspect(params.path)
-    if facts.refusal is not None:
-        return refusing(facts.refusal, Risk.LOW)
-    return Assessment(risk=Risk.LOW, reasons=(Reason("reads_only", f"reads {_name(facts)!r} inside the workspace"),))
+    return _assess_look("read_file", "reads", params.path, inspect)
 
 
 def assess_list(params: ListDirectory, inspect: Inspect) -> Assessment:
-    facts = inspect(params.path)
+    return _assess_look("list_directory", "lists", params.path, inspect)
+
+
+def _assess_look(tool_name: str, verb: str, path: str, inspect: Inspect) -> Assessment:
+    facts = inspect(path)
     if facts.refusal is not None:
         return refusing(facts.refusal, Risk.LOW)
-    return Assessment(risk=Risk.LOW, reasons=(Reason("reads_only", f"lists {_name(facts)!r} inside the workspace"),))
+    return Assessment(
+        risk=Risk.LOW,
+        reasons=(Reason("reads_only", f"{verb} {_name(facts)!r} inside the workspace"),),
+        read_only=True,
+        call_class=CallClass(label=tool_name, risk=Risk.LOW),
+        path=_name(facts),
+    )
 
 
 def assess_write(params: WriteFile, inspect: Inspect, workspace: Workspace) -> Assessment:
@@ -56,9 +63,15 @@ def assess_write(params: WriteFile, inspect: Inspect, workspace: Workspace) -> A
         limit = workspace.limits.write_max_bytes
         return refusing(Reason("too_large", f"the content has {size} bytes, the limit is {limit}"))
     reasons = tuple(_write_reasons(name, extension, facts))
-    if reasons:
-        return Assessment(risk=Risk.HIGH, reasons=reasons)
-    return Assessment(risk=Risk.MEDIUM, reasons=(Reason("writes_text", f"writes {name!r}, a text or source file"),))
+    if reasons:  # the class is this one file: the next of its kind may do something else altogether
+        exact = CallClass(label=f"write_file {name}", risk=Risk.HIGH)
+        return Assessment(risk=Risk.HIGH, reasons=reasons, call_class=exact, path=name)
+    return Assessment(
+        risk=Risk.MEDIUM,
+        reasons=(Reason("writes_text", f"writes {name!r}, a text or source file"),),
+        call_class=CallClass(label=f"write_file *{extension}", risk=Risk.MEDIUM),
+        path=name,
+    )
 
 
 def _write_reasons(name: str, extension: str, facts: PathFacts) -> list[Reason]:

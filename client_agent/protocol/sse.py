@@ -25,7 +25,15 @@ class SseEvent(msgspec.Struct, frozen=True):
 
 
 class EventTooLarge(Exception):
-    """The stream holds an event over the limit: the connection cannot be used further."""
+    """The stream holds an event over the limit: the connection cannot be used further.
+
+    `event_id` is the event's own id where it was read before the limit, so that a reconnect can pass the event by.
+    """
+
+    def __init__(self, event: str, event_id: str | None) -> None:
+        super().__init__(event, event_id)
+        self.event = event
+        self.event_id = event_id
 
 
 class SseDecoder:
@@ -35,8 +43,7 @@ class SseDecoder:
         self.last_event_id = last_event_id
         self.retry_ms: int | None = None
         self._max_event_bytes = max_event_bytes
-        self._pending: list[bytes] = []  # pieces of the unfinished line
-        self._pending_bytes = 0
+        self._pending = bytearray()  # the unfinished line; not a list of its pieces, which may be a byte each
         self._block_bytes = 0
         self._at_start = True
         self._after_cr = False
@@ -46,6 +53,7 @@ class SseDecoder:
     def _reset_block(self) -> None:
         self._event = ""
         self._data: list[str] = []
+        self._own_id: str | None = None  # given in this very block
         self._block_bytes = 0
 
     def feed(self, chunk: bytes) -> Iterator[SseEvent]:
@@ -67,16 +75,15 @@ class SseDecoder:
         parts = chunk.split(b"\n") if b"\r" not in chunk else _LINE_END.split(chunk)
         last = parts.pop()
         if parts and self._pending:
-            self._pending.append(parts[0])
-            parts[0] = b"".join(self._pending)
-            self._pending, self._pending_bytes = [], 0
+            self._pending += parts[0]
+            parts[0] = bytes(self._pending)
+            self._pending = bytearray()
         for line in parts:
             yield self._without_bom(line)
         if last:
-            self._pending.append(last)
-            self._pending_bytes += len(last)
-            if self._block_bytes + self._pending_bytes > self._max_event_bytes:
-                raise EventTooLarge
+            self._pending += last
+            if self._block_bytes + len(self._pending) > self._max_event_bytes:
+                raise self._too_large()
 
     def _without_bom(self, line: bytes) -> bytes:
         if self._at_start:
@@ -91,7 +98,7 @@ class SseDecoder:
             return None
         self._block_bytes += len(line)
         if self._block_bytes > self._max_event_bytes:
-            raise EventTooLarge
+            raise self._too_large()
         field, _, value = line.partition(b":")
         self._take_field(field, value.removeprefix(b" ").decode("utf-8", "replace"))
         return None
@@ -104,13 +111,17 @@ class SseDecoder:
                 self._event = value
             case b"id":
                 if "\0" not in value:
-                    self._id = value
+                    self._id = self._own_id = value
             case b"retry":
-                if value.isascii() and value.isdigit() and len(value.lstrip("0")) <= _MAX_RETRY_DIGITS:
-                    self.retry_ms = int(value)
+                digits = value.lstrip("0") or "0"  # `int` refuses thousands of digits, even of zeros
+                if value.isascii() and value.isdigit() and len(digits) <= _MAX_RETRY_DIGITS:
+                    self.retry_ms = int(digits)
 
     def _dispatch(self) -> SseEvent | None:
         self.last_event_id = self._id
         event = SseEvent(self._event or "message", "\n".join(self._data), self._id) if self._data else None
         self._reset_block()
         return event
+
+    def _too_large(self) -> EventTooLarge:
+        return EventTooLarge(self._event or "message", self._own_id)

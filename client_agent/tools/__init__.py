@@ -1,1 +1,12 @@
-"""One file a tool."""
+"""One file a tool. `TOOLS` are those that can run here, by name."""
+
+from __future__ import annotations
+
+from client_agent.tools.list_directory import ListDirectoryTool
+from client_agent.tools.read_file import ReadFileTool
+from client_agent.tools.tool import Tool, ToolContext
+from client_agent.tools.write_file import WriteFileTool
+
+__all__ = ["TOOLS", "Tool", "ToolContext"]
+
+TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (ReadFileTool(), WriteFileTool(), ListDirectoryTool())}

@@ -1,0 +1,44 @@
+"""What a tool is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from client_agent.config import Workspace
+from client_agent.protocol.tools import SPECS, ToolSpec
+from client_agent.workspace.root import Root
+
+# The years 1 to 9999.
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may use."""
+
+    root: Root
+    workspace: Workspace
+
+
+class Tool(Protocol):
+    """Carries out one kind of call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, params: Any, context: ToolContext) -> dict[str, Any]:
+        """The output, as the contract has it but for `success`. `params` are the spec's own. Raises CallError."""
+        ...
+
+
+def spec_of(name: str) -> ToolSpec:
+    return next(spec for spec in SPECS if spec.name == name)
+
+
+def format_time(time_ns: int) -> str:
+    """ISO 8601 in UTC, to the millisecond; a time beyond the calendar is shown as the last, or first, within it."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(min(max(seconds, _FIRST_S), _LAST_S), UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"

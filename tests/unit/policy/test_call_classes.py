@@ -1,0 +1,102 @@
+"""What "allow this kind for the session" covers: neither too little nor too much."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+import pytest
+
+from client_agent.policy.decision import CallClass, Decision, Risk
+
+Decide = Callable[..., Decision]
+
+
+def class_of(decide: Decide, line: str) -> CallClass:
+    found = decide(*shlex.split(line)).call_class
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("git commit -m x", "git commit"),
+        ("npm run build -- -x", "npm run build"),
+        ("git stash pop", "git stash pop"),
+        ("ls -la", "ls"),
+        ("python -m pytest -q", "python -m pytest"),
+        ("npm install left-pad", "npm install"),
+        ("git foo", "git foo"),
+        ("python src/main.py -v", "python src/main.py"),
+        ("make 'a b'", "make 'a b'"),
+    ],
+)
+def test_a_class_is_named_by_program_and_sub_command(decide: Decide, line: str, label: str) -> None:
+    assert class_of(decide, line).label == label
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked"),
+    [
+        ("git commit -m one", "git commit -m 'two three'"),
+        ("git commit -a -m one", "git commit -m two"),
+        ("git add a.txt", "git add src/main.py README.md"),
+        ("git log --oneline -5", "git log -20"),
+        ("npm install x", "npm install y"),
+        ("npm run build", "npm run build"),
+        ("python src/main.py --a b", "python src/main.py c"),
+        ("python -c 'print(1)'", "python -c 'print(2)'"),
+        ("tar -xf a.tar", "tar -xf b.tar"),
+        ("git push --force", "git push"),
+        ("find . -delete", "find src -delete"),
+    ],
+)
+def test_a_class_covers_calls_of_the_same_kind(decide: Decide, allowed: str, asked: str) -> None:
+    assert class_of(decide, allowed).covers(class_of(decide, asked))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked"),
+    [
+        ("git log", "git log --output=x"),
+        ("git log", "git log --oneline"),
+        ("git log", "git show"),
+        ("git commit -m x", "git commit -m x --no-verify"),
+        ("git push", "git push --force"),
+        ("git push origin +a", "git push origin +b"),
+        ("git -c a.b=c log", "git -c core.pager=x log"),
+        ("npm run build", "npm run deploy"),
+        ("npm run build", "npm install"),
+        ("python src/main.py", "python src/other.py"),
+        ("python -c 'print(1)'", "python -c 'import socket'"),
+        ("python -c 'import socket'", "python -c 'import subprocess'"),
+        ("python -m pytest", "python -m pytest -p x"),
+        ("python -m http.server 1", "python -m http.server 2"),
+        ("make test", "make install"),
+        ("make test", "make test CC=./x"),
+        ("node a.js", "node b.js"),
+        ("tar -xf a.tar", "tar -xf a.tar --overwrite"),
+        ("find . -exec cat {} ;", "find . -exec head {} ;"),
+        ("ls --odd a", "ls --odd b"),
+        ("ls --odd=1 a", "ls --odd=2 a"),
+        ("python x.py /api/a", "python x.py /api/b"),
+        ("git clone odd://a", "git clone odd://b"),
+        ("git foo a", "git foo b"),
+        ("pwd a", "pwd b"),
+    ],
+)
+def test_a_class_never_covers_more_risk_or_what_was_not_seen(decide: Decide, allowed: str, asked: str) -> None:
+    assert not class_of(decide, allowed).covers(class_of(decide, asked))
+
+
+def test_a_class_does_not_cover_the_network_where_it_was_not_needed() -> None:
+    without = CallClass(label="x", risk=Risk.HIGH)
+    assert not without.covers(CallClass(label="x", risk=Risk.HIGH, network=True))
+    assert CallClass(label="x", risk=Risk.HIGH, network=True).covers(without)
+    assert not CallClass(label="x", risk=Risk.LOW).covers(without)
+
+
+def test_a_class_survives_being_stored_as_text(decide: Decide) -> None:
+    found = class_of(decide, "git -c a.b=c commit -m 'x y'")
+    assert CallClass.from_text(found.to_text()) == found
