@@ -8,10 +8,21 @@ from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.permissions import Permissions
 from client_agent.dispatch import Dispatcher, Recorder
+from client_agent.errors import ConfigError
 from client_agent.policy.judge import Judge
 from client_agent.policy.paths import Protection
 from client_agent.tools import TOOLS, ToolContext
 from client_agent.workspace.root import Root
+
+
+def check_settings(settings: config.Settings) -> None:
+    """Raises ConfigError for program tables that cannot be used, before anything is started with them."""
+    for name, workspace in settings.workspaces.items():
+        try:
+            Judge(workspace)
+        except ConfigError as error:
+            prefixed = (f"workspaces.{name}.{line}" for line in error.message.splitlines())
+            raise ConfigError("\n".join(prefixed)) from None
 
 
 def open_root(workspace: config.Workspace) -> Root:

@@ -13,7 +13,7 @@ import msgspec
 from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.permissions import Permissions
-from client_agent.assembly import assemble, open_root
+from client_agent.assembly import assemble, check_settings, open_root
 from client_agent.errors import JournalError
 from client_agent.journal.journal import Journal
 from client_agent.journal.records import OpenCall, PostKind, Standing
@@ -48,7 +48,8 @@ class Daemon:
         self.workspaces: dict[str, WorkspaceAgent] = {}
 
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Works until cancelled. Raises JournalError when the state directory cannot be used, or is in use."""
+        """Works until cancelled. Raises ConfigError, and JournalError when the state directory cannot be used."""
+        check_settings(self._settings)
         with (
             contextlib.closing(Journal(self._state_dir)) as journal,
             contextlib.closing(Permissions(self._state_dir)) as permissions,
@@ -125,9 +126,10 @@ class WorkspaceAgent:
                     await self._stop_calls()
 
     async def _listen(self) -> None:
-        async for received in self.connection.events(self._ledger.last_event_id):
-            await self._take(received)
-            self._ledger.handled(received.event_id)
+        async with contextlib.aclosing(self.connection.events(self._ledger.last_event_id)) as events:
+            async for received in events:
+                await self._take(received)
+                self._ledger.handled(received.event_id)
 
     async def _take(self, received: Received) -> None:
         """Handles one event. While the journal cannot record, the stream waits, and the server keeps the rest."""
@@ -184,7 +186,10 @@ class WorkspaceAgent:
     async def _carry_out(self, call: Call, signal: asyncio.Event | None, approved_as: Risk | None) -> None:
         try:
             result = await self._dispatcher.carry_out(call, signal, approved_as)
-            log.info("%s: %s %s", self.name, call.tool_name, result.failure.message if result.failure else "done")
+            level = logging.INFO if result.failure else logging.DEBUG
+            log.log(
+                level, "%s: %s: %s", self.name, call.tool_name, result.failure.message if result.failure else "done"
+            )
         except JournalError as error:
             log.warning("%s: what became of %s could not be recorded: %s", self.name, call.tool_name, error.message)
         except Exception:

@@ -28,12 +28,14 @@ def check(
 ) -> None:
     """Check the configuration and say what is wrong with it, key by key. Exit code 2 when anything is."""
     from client_agent import config
+    from client_agent.assembly import check_settings
     from client_agent.cli.exits import Exit
     from client_agent.errors import ConfigError
 
     path = file or config.config_path()
     try:
         settings = config.load(path)
+        check_settings(settings)
     except ConfigError as error:
         if not as_json:
             raise

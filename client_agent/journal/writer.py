@@ -59,7 +59,7 @@ class CallEntry:
 
     def on_stored(self, record: CallRecord) -> None:
         """Leave memory once nothing more can happen."""
-        if self.record is record and record.state.final and self.shelf.get(record.tool_id) is self:
+        if record.state.final and self.shelf.get(record.tool_id) is self:
             del self.shelf[record.tool_id]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from typing import Any
 
@@ -13,10 +12,11 @@ import msgspec
 from client_agent.journal.outbox import DuePost, Outbox
 from client_agent.journal.records import PostKind
 from client_agent.link import verdicts
+from client_agent.link.backoff import jittered_s
 from client_agent.link.connection import ServerConnection
 from client_agent.link.verdicts import Delivery
 
-IN_FLIGHT = 32
+IN_FLIGHT = 64  # as many as the connection pool has
 RETRY_MIN_S, RETRY_MAX_S = 0.5, 60.0
 UNAUTHORIZED_WAIT_S = 30.0  # until somebody has logged in again
 SHORTENED_CHARS = 50_000
@@ -78,7 +78,9 @@ class Courier:
                 self._shortened.discard(target)
                 self._outbox.mark_delivered(kind, target)
             case verdicts.Outcome.RETRY:
-                wait_s = max(delivery.retry_after_s, backoff_s(due.post.attempts))
+                wait_s = jittered_s(
+                    due.post.attempts, cap_s=RETRY_MAX_S, floor_s=max(RETRY_MIN_S, delivery.retry_after_s)
+                )
                 self._outbox.mark_retry(kind, target, at=time.time() + wait_s, problem=delivery.detail)
             case verdicts.Outcome.UNAUTHORIZED:
                 self._outbox.mark_retry(kind, target, at=time.time() + UNAUTHORIZED_WAIT_S)
@@ -86,12 +88,6 @@ class Courier:
                 log.warning("the server will not take the %s of %s: %s", kind, target, delivery.detail)
                 self._shortened.discard(target)
                 self._outbox.mark_dead(kind, target, delivery.detail)
-
-
-def backoff_s(attempts: int) -> float:
-    """How long to wait after this many attempts: growing, spread out, never above the maximum."""
-    ceiling = min(RETRY_MAX_S, RETRY_MIN_S * 2 ** min(attempts, 16))
-    return random.uniform(ceiling / 2, ceiling)  # noqa: S311
 
 
 def shorten(body: bytes) -> bytes:

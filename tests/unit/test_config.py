@@ -15,31 +15,39 @@ from client_agent.errors import ConfigError
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
 
-def model_keys(model: type, prefix: str = "") -> set[str]:
-    keys: set[str] = set()
+def nested_model(hint: Any) -> type[msgspec.Struct] | None:
+    """The model that a key's value is made of, directly, or by name or number."""
+    for candidate in (hint, *get_args(hint)):
+        if isinstance(candidate, type) and issubclass(candidate, msgspec.Struct):
+            return candidate
+    return None
+
+
+def model_keys(model: type[msgspec.Struct], seen: set[type[msgspec.Struct]] | None = None) -> set[tuple[str, str]]:
+    seen = set() if seen is None else seen
+    if model in seen:
+        return set()
+    seen.add(model)
+    keys: set[tuple[str, str]] = set()
     for name, hint in get_type_hints(model).items():
-        nested = get_args(hint)[1] if get_origin(hint) is dict else hint
-        if isinstance(nested, type) and issubclass(nested, msgspec.Struct):
-            keys |= model_keys(nested, f"{prefix}{name}.")
-        else:
-            keys.add(prefix + name)
+        keys.add((model.__name__, name))
+        if (nested := nested_model(hint)) is not None:
+            keys |= model_keys(nested, seen)
     return keys
 
 
-def toml_keys(table: dict[str, Any], prefix: str = "") -> set[str]:
-    keys: set[str] = set()
+def toml_keys(table: dict[str, Any], model: type[msgspec.Struct]) -> set[tuple[str, str]]:
+    keys: set[tuple[str, str]] = set()
+    hints = get_type_hints(model)
     for name, value in table.items():
-        if isinstance(value, dict):
-            keys |= toml_keys(value, f"{prefix}{name}.")
-        else:
-            keys.add(prefix + name)
-    return keys
-
-
-def flatten(table: dict[str, Any]) -> set[str]:
-    keys = toml_keys({key: value for key, value in table.items() if key != "workspaces"})
-    for workspace in table.get("workspaces", {}).values():
-        keys |= {f"workspaces.{key}" for key in toml_keys(workspace)}
+        keys.add((model.__name__, name))
+        nested = nested_model(hints[name])
+        if nested is not None:
+            tables = (
+                value.values() if get_origin(hints[name]) is dict else value if isinstance(value, list) else [value]
+            )
+            for each in tables:
+                keys |= toml_keys(each, nested)
     return keys
 
 
@@ -54,7 +62,19 @@ def workspace_toml(root: Path, more: str = "") -> str:
 
 def test_the_example_and_the_models_know_the_same_keys() -> None:
     example = tomllib.loads(EXAMPLE.read_text(encoding="utf-8"))
-    assert flatten(example) == model_keys(config.Settings)
+    assert toml_keys(example, config.Settings) == model_keys(config.Settings)
+
+
+def test_the_examples_own_program_is_judged_as_it_says(tmp_path: Path) -> None:
+    from client_agent.assembly import check_settings
+
+    text = EXAMPLE.read_text(encoding="utf-8").replace("~/src/example", str(tmp_path))
+    check_settings(config.load(write(tmp_path / "c.toml", text)))
+    broken = text.replace('high = ["cargo install x"', 'high = ["cargo tree"')
+    with pytest.raises(
+        ConfigError, match=r"workspaces\.example\.policy\.programs\.cargo\.examples\.high: 'cargo tree'"
+    ):
+        check_settings(config.load(write(tmp_path / "c.toml", broken)))
 
 
 def test_every_key_of_the_example_has_a_comment_above_its_block() -> None:
@@ -72,11 +92,8 @@ def test_the_example_shows_the_defaults(tmp_path: Path) -> None:
     settings = config.load(write(tmp_path / "c.toml", text))
     example = settings.workspaces["example"]
     assert (settings.link, settings.log_level) == (config.Link(), "info")
-    assert (example.limits, example.policy, example.approvals) == (
-        config.Limits(),
-        config.Policy(),
-        config.Approvals(),
-    )
+    assert (example.limits, example.approvals) == (config.Limits(), config.Approvals())
+    assert msgspec.structs.replace(example.policy, programs={}) == config.Policy()
 
 
 @pytest.mark.parametrize(

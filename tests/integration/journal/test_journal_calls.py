@@ -253,6 +253,26 @@ async def test_a_signal_for_what_was_rejected_is_refused_and_not_asked_again(
     assert b'"code":"not_approved"' in body
 
 
+async def test_only_what_somebody_waits_for_waits_for_the_disk(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    ledger = journal.recover("main").ledger
+    said: list[str] = []
+
+    def listen(statement: str) -> None:
+        last_line = statement.splitlines()[-1]
+        if "synchronous" in last_line or last_line == "COMMIT":
+            said.append(last_line)
+
+    await journal._writer.run(lambda connection: connection.set_trace_callback(listen))
+    ledger.admit(make_call(), effects=True)
+    ledger.decide("t-1", decision(Verdict.RUN))
+    await ledger.begin("t-1")
+    await journal._writer.run(lambda connection: None)
+    ledger.handled("7")
+    await journal._writer.run(lambda connection: connection.set_trace_callback(None))
+    assert said == ["PRAGMA synchronous = FULL", "COMMIT", "PRAGMA synchronous = NORMAL", "COMMIT"]
+
+
 async def test_a_second_decision_leaves_an_approval_standing(open_journal: OpenJournal) -> None:
     ledger = open_journal().recover("main").ledger
     ledger.admit(make_call(), effects=True)
@@ -307,7 +327,8 @@ async def test_the_parameters_of_a_call_that_started_are_on_disk_only_masked(
 ) -> None:
     journal = open_journal()
     ledger = journal.recover("main").ledger
-    ledger.admit(make_call(path="a", password="hunter2-in-the-clear"), effects=True)
+    secret = "hunter2-in-the-clear"
+    ledger.admit(make_call(path="a", password=secret, content=secret * 2000), effects=True)
     ledger.decide("t-1", decision(Verdict.ASK))
     journal.flush()
     ledger.approve("t-1", approver="ada")

@@ -205,6 +205,25 @@ async def test_a_file_that_another_program_holds_is_named_and_then_written(
     assert (await book.begin("t-1")).state is CallState.EXECUTING
 
 
+async def test_an_audit_entry_is_written_once_however_often_the_rest_has_to_be_tried(
+    open_journal: OpenJournal, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    journal = open_journal()
+    book = journal.recover("main").ledger
+    with contextlib.closing(sqlite3.connect(state_dir / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        book.handled("7")
+        journal.note(audit_entry())
+        for _ in range(3):
+            with pytest.raises(JournalError):
+                journal.flush()
+        other.execute("ROLLBACK")
+    journal.close()
+    assert verify(state_dir).entries == 1
+    assert len((state_dir / "audit.log").read_text().splitlines()) == 1
+
+
 async def test_when_too_much_waits_nothing_more_is_taken_in(
     open_journal: OpenJournal, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,6 +291,7 @@ git clone ssh://-oProxyCommand=id/x
 git apply --unsafe-paths x
 git archive --remote=x
 git show HEAD:.env
+git push origin HEAD:/etc/x
 git log -p -- .env
 git bisect run rm x
 git bisect run /bin/sh
@@ -458,6 +459,10 @@ def test_a_blacklisted_program_is_refused_with_what_it_does(decide: Decide) -> N
 )
 def test_an_argument_that_no_process_can_be_given_is_refused(decide: Decide, argument: str, code: str) -> None:
     assert decide("echo", argument).code in (code, "invalid_parameters")
+
+
+def test_the_longest_argument_that_a_process_can_be_given_is_let_through(decide: Decide) -> None:
+    assert decide("echo", "x" * 131_071).verdict is Verdict.RUN
 
 
 def test_arguments_that_are_too_long_together_are_refused(decide: Decide) -> None:

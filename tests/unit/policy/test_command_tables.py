@@ -175,6 +175,7 @@ def test_a_user_can_make_what_is_built_in_riskier() -> None:
     grep = load_programs(policy(grep=text)).find("grep")
     assert grep is not None
     assert (grep.risk, grep.options["-r"].risk, grep.options["-r"].network) == (Risk.MEDIUM, Risk.HIGH, True)
+    assert grep.options["-r"].why == "reads everything"
 
 
 @pytest.mark.parametrize("key", ['style = "literal"', 'operands = ["text..."]', 'public = ["/etc"]'])
