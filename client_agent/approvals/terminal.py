@@ -107,6 +107,8 @@ def render(question: Question, columns: int = 80) -> list[str]:
             continue
         lines += _wrap(f"  {reveal(name)}: {_value(value)}", columns)
     lines += [f"  · {reveal(reason.text)}" for reason in decision.reasons]
+    if decision.network:
+        lines.append("  ! it would reach the network")
     if question.change:
         lines += _diff(question.change, columns)
     return lines
