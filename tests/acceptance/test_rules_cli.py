@@ -1,0 +1,139 @@
+"""Rules, grants, audit and why, from the command line, beside a daemon that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_agent.approvals.questions import Answer, Outcome, Scope
+from tests.integration.daemon.conftest import World, world  # noqa: F401 - a fixture
+
+PROGRAM = str(Path(sys.executable).parent / "client-agent")
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+
+
+def answer(*args: str) -> Any:
+    done = run(*args, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+async def arun(*args: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(run, *args)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLIENT_AGENT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("CLIENT_AGENT_CONFIG", str(tmp_path / "none.toml"))
+    (tmp_path / "ws").mkdir()
+    return tmp_path
+
+
+def test_a_rule_is_added_listed_changed_and_removed(home: Path) -> None:
+    added = answer("rules", "add", "--auto-approve", "--tool-name", "write_file", "--priority", "5", "--note", "mine")
+    rule_id = added["rule"]["id"]
+    assert (added["rule"]["max_risk"], added["matches"]) == ("MEDIUM", 0)
+    (listed,) = answer("rules", "list")["rules"]
+    assert (listed["id"], listed["priority"], listed["note"]) == (rule_id, 5, "mine")
+    edit = ("rules", "edit", rule_id[:6], "--max-risk", "HIGH", "--tool-name", "", "--tool-pattern", "write_*")
+    changed = answer(*edit)["rule"]
+    assert (changed["max_risk"], changed["tool_name"], changed["tool_pattern"]) == ("HIGH", None, "write_*")
+    assert changed["auto_approve"] is True
+    assert "approve ≤HIGH" in run("rules", "list").stdout
+    assert run("rules", "remove", rule_id).returncode == 0
+    assert answer("rules", "list")["rules"] == []
+    assert "no rules" in run("rules", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("add", "--tool-name", "x"), "--auto-approve or --require-approval"),
+        (("add", "--auto-approve", "--tool-name", "read_*"), "use tool_pattern"),
+        (("add", "--auto-approve", "--argument-pattern", "'a"), "quotes"),
+        (("add", "--auto-approve", "--expires", "soon"), "30m, 8h, 7d"),
+        (("add", "--auto-approve", "--expires", "2001-01-01"), "past"),
+        (("edit", "nope", "--priority", "1"), "no rule begins"),
+        (("remove", "nope"), "no rule begins"),
+        (("preset", "nope"), "there are: read-only-git"),
+        (("simulate",), "--auto-approve or --require-approval"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_gets_a_clear_word(home: Path, args: tuple[str, ...], words: str) -> None:
+    done = run("rules", *args)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_preset_is_turned_on_once_and_off(home: Path) -> None:
+    assert "read-only-git" in run("rules", "preset").stdout
+    for _ in range(2):
+        assert run("rules", "preset", "read-only-git").returncode == 0
+    rules = answer("rules", "list")["rules"]
+    assert rules
+    assert len({rule["argument_pattern"] for rule in rules}) == len(rules)
+    test = (
+        "rules",
+        "test",
+        "execute_command",
+        '{"command": "git", "args": ["log", "--oneline"]}',
+        "-w",
+        str(home / "ws"),
+    )
+    told = answer(*test)
+    assert (told["decision"], told["decides"]["note"]) == ("run", "read-only-git")
+    assert "decides:" in run(*test).stdout
+    run("rules", "preset", "read-only-git", "--off")
+    told = answer(*test)
+    assert (told["decision"], told["decides"]) == ("ask", None)
+
+
+def test_an_expiring_rule_says_until_when(home: Path) -> None:
+    answer("rules", "add", "--require-approval", "--tool-name", "read_file", "--expires", "2h")
+    assert " until 20" in run("rules", "list").stdout
+
+
+async def test_history_grants_and_audit_are_told(world: World) -> None:  # noqa: F811
+    (world.root / "a.txt").write_text("x")
+    world.person.says = Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, by="person")
+    async with world.running_daemon():
+        read = await world.execute("read_file", path="a.txt")
+        wrote = await world.execute("write_file", path="b.py", content="x = 1", password="hunter2")
+        wrote = await world.execute("write_file", path="b.py", content="x = 1")
+        assert read["status"] == wrote["status"] == "completed"
+        grants = json.loads((await arun("grants", "list", "--json")).stdout)["grants"]
+        assert [grant["covers"] for grant in grants] == ["write_file *.py"]
+        assert "write_file *.py" in (await arun("grants", "list")).stdout
+        assert (await arun("grants", "revoke", grants[0]["id"][:5])).returncode == 0
+        assert (await arun("grants", "revoke", "all")).returncode == 1
+        assert "nothing is granted" in (await arun("grants", "list")).stdout
+    why = (await arun("why", wrote["tool_id"])).stdout
+    for words in ("write_file", "b.py", "MEDIUM", "writes 'b.py'", "person", "COMPLETED"):
+        assert words in why
+    told = json.loads((await arun("why", read["tool_id"][:8], "--json")).stdout)["calls"][0]
+    assert (told["verdict"], told["risk"]) == ("run", "LOW")
+    assert (await arun("why", "zzz")).returncode == 1
+    verified = await arun("audit", "verify")
+    assert (verified.returncode, "unbroken" in verified.stdout) == (0, True)
+    shown = (await arun("audit", "show")).stdout
+    assert "[WRITE]" in shown
+    assert "hunter2" not in shown
+    simulated = json.loads((await arun("rules", "simulate", "--auto-approve", "--json")).stdout)["changed"]
+    assert [row["after"] for row in simulated] == ["run"]
+    path = world.state / "audit.jsonl"
+    path.write_text(path.read_text().replace("b.py", "c.py", 1))
+    broken = await arun("audit", "verify", "--json")
+    assert broken.returncode == 1
+    assert json.loads(broken.stdout)["ok"] is False
