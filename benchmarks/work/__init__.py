@@ -1,0 +1,1 @@
+"""One module a kind of work; each function takes one figure."""
