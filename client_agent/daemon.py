@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -50,6 +51,9 @@ class Daemon:
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Works until cancelled. Raises ConfigError, and JournalError when the state directory cannot be used."""
         check_settings(self._settings)
+        # Slow disks hold up as many threads as calls may be executing, and no call of another workspace.
+        threads = sum(workspace.limits.calls_in_flight for workspace in self._settings.workspaces.values())
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max(threads, 8), "client-agent"))
         with (
             contextlib.closing(Journal(self._state_dir)) as journal,
             contextlib.closing(Permissions(self._state_dir)) as permissions,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from client_agent.config import Workspace
 from client_agent.policy.decision import Assessment, CallClass, Inspect, PathFacts, PathKind, Reason, Risk, refusing
 from client_agent.protocol.tools import ListDirectory, ReadFile, WriteFile
@@ -11,6 +13,8 @@ REFUSED_EXTENSIONS: frozenset[str] = frozenset(
     {".exe", ".dll", ".bin", ".so", ".dylib", ".com", ".scr", ".msi", ".drv", ".ko", ".o", ".a", ".lib"}
     | {".pyc", ".pyo", ".pyd", ".class", ".jar", ".war", ".apk", ".deb", ".rpm", ".dmg", ".pkg", ".iso", ".img"}
 )  # fmt: skip
+
+_SHARED_OBJECT = re.compile(r"\.so(\.\d+)+$")  # libz.so.1
 
 # Text and source: a write is MEDIUM. Whatever is not here is HIGH.
 _TEXT = """
@@ -54,14 +58,16 @@ def assess_write(params: WriteFile, inspect: Inspect, workspace: Workspace) -> A
     facts = inspect(params.path)
     if facts.refusal is not None:
         return refusing(facts.refusal)
+    if facts.kind in (PathKind.DIRECTORY, PathKind.SPECIAL):
+        return refusing(Reason("wrong_kind", f"{_name(facts)!r} is not a regular file"))
     name = _name(facts)
-    extension = file_extension(name)
-    if extension in REFUSED_EXTENSIONS or extension in _folded(workspace.policy.refused_extensions):
-        return refusing(Reason("extension_refused", f"files ending in {extension!r} are never written"))
+    if (refusal := refuse_extension(name, workspace)) is not None:
+        return refusing(refusal)
     size = len(params.content.encode("utf-8", "surrogatepass"))
     if size > workspace.limits.write_max_bytes:
         limit = workspace.limits.write_max_bytes
         return refusing(Reason("too_large", f"the content has {size} bytes, the limit is {limit}"))
+    extension = file_extension(name)
     reasons = tuple(_write_reasons(name, extension, facts))
     if reasons:  # the class is this one file: the next of its kind may do something else altogether
         exact = CallClass(label=f"write_file {name}", risk=Risk.HIGH)
@@ -98,8 +104,15 @@ def file_extension(name: str) -> str:
     return dot + extension if stem else ""
 
 
-def _folded(extensions: tuple[str, ...]) -> set[str]:
-    return {"." + extension.casefold().lstrip(".") for extension in extensions}
+def refuse_extension(name: str, workspace: Workspace) -> Reason | None:
+    """Why a file of this name is never written, if it is not."""
+    extension = file_extension(name)
+    added = {"." + each.casefold().lstrip(".") for each in workspace.policy.refused_extensions}
+    if extension in REFUSED_EXTENSIONS or extension in added:
+        return Reason("extension_refused", f"files ending in {extension!r} are never written")
+    if _SHARED_OBJECT.search(name.casefold()):
+        return Reason("extension_refused", "shared objects are never written")
+    return None
 
 
 def _name(facts: PathFacts) -> str:

@@ -111,8 +111,9 @@ class Protection:
         paths: list[str] = []
         for pattern in (*SECRET_PATTERNS, WORKSPACE_CONFIG_NAME, *deny):
             (paths if "/" in pattern.strip("/") else names).append(pattern.strip("/"))
-        self._names = _compile(names)
-        self._paths = _compile(paths)
+        # Both are tried on the whole path at once, so that a path of a thousand parts costs no more than its length.
+        self._names = re.compile(rf"(?:^|/)({_alternatives(names)})(?=/|$)")
+        self._paths = re.compile(rf"(?:{_alternatives(paths)})(?:/.*)?", re.DOTALL)
         # The daemon's own directories where they lie inside the workspace: exact places, everything below included.
         self._own = tuple(_fold_path(path) for path in own)
         self.find = lru_cache(maxsize=4096)(self._find)
@@ -122,12 +123,11 @@ class Protection:
         folded = _fold_path(relative)
         if any(folded == own or folded.startswith(own + "/") for own in self._own):
             return Reason("path_protected", f"{relative!r} belongs to client-agent itself")
-        parts = folded.split("/")
-        for index, part in enumerate(parts):
-            if self._names.fullmatch(part) and part not in NOT_SECRET:
-                return Reason("path_protected", f"{relative!r} is protected: {part!r} may hold secrets")
-            if self._paths.fullmatch("/".join(parts[: index + 1])):
-                return Reason("path_protected", f"{relative!r} is protected by a deny pattern")
+        for match in self._names.finditer(folded):
+            if match[1] not in NOT_SECRET:
+                return Reason("path_protected", f"{relative!r} is protected: {match[1]!r} may hold secrets")
+        if self._paths.fullmatch(folded):
+            return Reason("path_protected", f"{relative!r} is protected by a deny pattern")
         return None
 
 
@@ -138,8 +138,8 @@ def _fold_path(path: str) -> str:
     return "/".join(part.rstrip(". ") or part for part in folded.split("/"))
 
 
-def _compile(patterns: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(translate(_fold_path(p)) for p in patterns) or r"(?!)")
+def _alternatives(patterns: list[str]) -> str:
+    return "|".join(translate(_fold_path(pattern)) for pattern in patterns) or "(?!)"
 
 
 def translate(pattern: str) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 
 from client_agent.config import Workspace
 from client_agent.errors import InvalidParameters, MissingFile, SystemRefused, TooLarge, WrongKind
-from client_agent.policy.decision import Reason
-from client_agent.policy.files import REFUSED_EXTENSIONS, file_extension
+from client_agent.policy.files import refuse_extension
 from client_agent.protocol.tools import WriteFile
 from client_agent.tools.text import UTF_8, Decoded, Encoding, decode, line_endings
 from client_agent.tools.tool import ToolContext, format_time, spec_of
@@ -94,14 +93,4 @@ def _encode(content: str, mode: WriteMode, old: Encoding | None, path: str) -> t
 
 def _judge(workspace: Workspace) -> Judge:
     """Extensions are refused on the real path too: `notes.txt` may be a link to `lib.so`."""
-    refused = REFUSED_EXTENSIONS | {
-        "." + extension.casefold().lstrip(".") for extension in workspace.policy.refused_extensions
-    }
-
-    def judge(relative: str) -> Reason | None:
-        extension = file_extension(relative)
-        if extension not in refused:
-            return None
-        return Reason("extension_refused", f"files ending in {extension!r} are never written")
-
-    return judge
+    return lambda relative: refuse_extension(relative, workspace)

@@ -84,3 +84,17 @@ def test_too_much_content_and_paths_outside_are_refused(workspace: Workspace, in
 
 def test_a_side_without_the_files_judges_by_the_name_it_was_given(workspace: Workspace) -> None:
     assert write(workspace, inspect_spelling, "/somewhere/x.py").path == "/somewhere/x.py"
+
+
+@pytest.mark.parametrize("path", ["src", "."])
+def test_a_directory_is_refused_before_anybody_is_asked(workspace: Workspace, inspect: Inspect, path: str) -> None:
+    refusal = write(workspace, inspect, path).refusal
+    assert refusal is not None
+    assert refusal.code == "wrong_kind"
+
+
+@pytest.mark.parametrize("name", ["libz.so.1", "a/LIBZ.SO.1.2.3", "x.so", "x.So. ."])
+def test_shared_objects_are_refused_with_their_version_too(workspace: Workspace, inspect: Inspect, name: str) -> None:
+    refusal = write(workspace, inspect, name).refusal
+    assert refusal is not None
+    assert refusal.code == "extension_refused"
