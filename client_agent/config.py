@@ -44,6 +44,13 @@ class Limits(_Model, frozen=True):
     write_max_bytes: Annotated[int, Meta(ge=1, le=100 * MEGABYTE)] = 100 * MEGABYTE
     list_max_entries: Annotated[int, Meta(ge=1, le=1000)] = 1000
     calls_in_flight: Annotated[int, Meta(ge=1, le=1024)] = 64
+    command_max_s: Annotated[int, Meta(ge=1, le=300)] = 300
+    output_max_bytes: Annotated[int, Meta(ge=1000, le=MEGABYTE)] = MEGABYTE
+    memory_max_bytes: Annotated[int, Meta(ge=16 * MEGABYTE)] = 4000 * MEGABYTE
+    processes_max: Annotated[int, Meta(ge=1, le=100_000)] = 512
+    open_files_max: Annotated[int, Meta(ge=16, le=1_000_000)] = 4096
+    file_max_bytes: Annotated[int, Meta(ge=1)] = 2000 * MEGABYTE
+    cpu_max_s: Annotated[int, Meta(ge=1, le=86_400)] = 300
 
 
 RiskName = Literal["LOW", "MEDIUM", "HIGH"]
@@ -122,11 +129,19 @@ class Policy(TighterPolicy, frozen=True):
     programs: dict[ProgramName, ProgramTable] = {}
 
 
+class Sandbox(_Model, frozen=True):
+    """How commands are confined."""
+
+    mechanism: Literal["auto", "none"] = "auto"
+    toolchains: tuple[str, ...] = ()
+
+
 class Approvals(_Model, frozen=True):
-    """How long a question stays open."""
+    """How long a question stays open, and what becomes of it when nobody is there."""
 
     medium_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 300
     high_timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 600
+    unattended: Literal["wait", "reject"] = "wait"
 
 
 class Workspace(_Model, frozen=True):
@@ -143,6 +158,7 @@ class Workspace(_Model, frozen=True):
     ]
     limits: Limits = Limits()
     policy: Policy = Policy()
+    sandbox: Sandbox = Sandbox()
     approvals: Approvals = Approvals()
 
 
@@ -170,6 +186,13 @@ class TighterLimits(_Model, frozen=True):
     write_max_bytes: Positive | None = None
     list_max_entries: Positive | None = None
     calls_in_flight: Positive | None = None
+    command_max_s: Positive | None = None
+    output_max_bytes: Positive | None = None
+    memory_max_bytes: Positive | None = None
+    processes_max: Positive | None = None
+    open_files_max: Positive | None = None
+    file_max_bytes: Positive | None = None
+    cpu_max_s: Positive | None = None
 
 
 class WorkspaceFile(_Model, frozen=True):
@@ -211,8 +234,9 @@ def local_workspace(root: Path, *, server: str = "http://127.0.0.1", project_id:
     workspace = Workspace(root=str(root), project_id=project_id, server=server)
     try:
         workspace = msgspec.convert(msgspec.to_builtins(workspace), Workspace)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"not a usable server address or project: {error}") from None
+    except msgspec.ValidationError:
+        expected = "an http:// or https:// address without user name, query or fragment, and a project"
+        raise ConfigError(f"found {server!r} and {project_id!r}, expected {expected}") from None
     _check_root(root, "--workspace")
     return tighten_by_file(workspace)
 
@@ -258,7 +282,8 @@ def _read(path: Path, model: type[M]) -> M:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file", code="config_missing") from None
+        hint = "copy config.example.toml there, or say what you need on the command line (see --help)"
+        raise ConfigError(f"{path}: there is no such file; {hint}", code="config_missing") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:

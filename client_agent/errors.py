@@ -11,7 +11,9 @@
     │   ├── TooLarge            over a limit
     │   ├── StaleContent        the file is not what the caller thinks it is
     │   ├── SystemRefused       the operating system said no (permission, disk full, read-only)
-    │   └── Unavailable         the tool exists but cannot work here or now
+    │   ├── Unavailable         the tool exists but cannot work here or now
+    │   ├── CallCancelled       nobody wants it any more
+    │   └── CommandEnded        a limit ended it; carries what it wrote until then
     ├── LinkError               the server cannot be reached or does not accept us
     └── JournalError            nothing may run, since nothing can be recorded
 
@@ -20,7 +22,7 @@ A refusal by policy, a rejection by the user and a non-zero exit are results, no
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 
 class ClientAgentError(Exception):
@@ -52,7 +54,8 @@ class CallError(ClientAgentError):
     """A call cannot be carried out. `wire_type` is the error type the server sees."""
 
     code = "failed"
-    wire_type: ClassVar[str] = "ToolError"
+    wire_type: str = "ToolError"
+    output: dict[str, Any] | None = None  # what there is to show all the same
 
 
 class InvalidParameters(CallError):
@@ -93,6 +96,23 @@ class SystemRefused(CallError):
 class Unavailable(CallError):
     code = "unavailable"
     wire_type = "UnavailableError"
+
+
+class CallCancelled(CallError):
+    code = "cancelled"
+    wire_type = "CancelledError"
+
+
+class CommandEnded(CallError):
+    """A command was ended before it ended itself. `output` is what it wrote until then."""
+
+    code = "ended"
+    wire_type = "LimitError"
+
+    def __init__(self, message: str, *, code: str, wire_type: str, output: dict[str, Any]) -> None:
+        super().__init__(message, code=code)
+        self.wire_type = wire_type
+        self.output = output
 
 
 class LinkError(ClientAgentError):

@@ -9,7 +9,7 @@ from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Question
-from client_agent.assembly import assemble, open_root
+from client_agent.assembly import WorkspaceSandbox, assemble, open_root
 from client_agent.policy.decision import Decision
 from client_agent.policy.rules import Explanation
 from client_agent.protocol.calls import Call
@@ -49,14 +49,22 @@ class LocalWorkspace:
         self._runner = asyncio.Runner()
         self._broker = Broker()
         self._yes = _Yes(self._broker)
+        self._sandbox = WorkspaceSandbox(workspace, self._root)
         self._dispatcher = assemble(
-            name, workspace, self._root, broker=self._broker, recorder=_Unrecorded(), permissions=permissions
+            name,
+            workspace,
+            self._root,
+            sandbox=self._sandbox,
+            broker=self._broker,
+            recorder=_Unrecorded(),
+            permissions=permissions,
         )
 
     def __enter__(self) -> LocalWorkspace:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._runner.run(self._sandbox.close())
         self._runner.close()
         self._root.close()
 

@@ -12,9 +12,10 @@ from client_agent.journal.journal import Journal
 from client_agent.journal.ledger import Ledger
 from client_agent.policy.decision import Decision, Verdict
 from client_agent.protocol.calls import Call
-from client_agent.protocol.results import CallResult
+from client_agent.protocol.results import CallFailure, CallResult
 from client_agent.protocol.states import CallState
 
+POLICY = "policy"  # who approved a call that nobody was asked about
 _APPROVED = msgspec.json.encode({"decision": "approved"})
 
 
@@ -37,7 +38,7 @@ class LedgerRecorder:
             return  # nobody was asked, here or there
         self._ledger.approve(
             call.tool_id,
-            approver=answer.by if answer else "policy",
+            approver=answer.by if answer else POLICY,
             answer=_APPROVED if call.awaits_signal else None,
         )
 
@@ -56,7 +57,7 @@ class LedgerRecorder:
             None if asked_only else msgspec.json.encode(result.to_wire()),
             failure_code=failure.code if failure else None,
             approver=answer.by if answer else None,
-            answer=msgspec.json.encode({"reason": failure.message}) if asked_only and failure else None,
+            answer=msgspec.json.encode({"reason": _reject_reason(failure, answer)}) if asked_only and failure else None,
         )
 
     def _note(self, call: Call, status: str, code: str, answer: Answer | None = None) -> None:
@@ -81,6 +82,13 @@ class LedgerRecorder:
                 code=code,
             )
         )
+
+
+def _reject_reason(failure: CallFailure, answer: Answer | None) -> str:
+    """What the server is told for the agent. That the user rejected it, the server says itself."""
+    if answer is None or answer.outcome is not Outcome.REJECTED:
+        return failure.message
+    return f"{answer.reason}. Do not retry." if answer.reason else "Do not retry."
 
 
 def _status(state: CallState, answer: Answer | None) -> str:

@@ -1,6 +1,6 @@
 """Open questions, and the one answer each of them gets.
 
-Channels (the terminal, later the page and notifications) watch the broker: they are told when a question opens and when
+Channels (the terminal, the page, a watching command) watch the broker: they are told when a question opens and when
 it is gone, and any of them may answer. The first answer counts; to all the others the question has disappeared.
 """
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from client_agent.approvals.pauses import Pauses, explain
 from client_agent.approvals.questions import Answer, Outcome, Question
 
 # Waiting is cut into slices, since the event loop's clock stands still while the machine sleeps and ours does not.
@@ -37,24 +38,35 @@ class Broker:
 
     def __init__(self, now: Callable[[], float] = clock) -> None:
         self.now = now
+        self.pauses = Pauses()
         self._channels: list[Channel] = []
+        self._presence: dict[int, Callable[[Question], bool]] = {}
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
 
-    def attach(self, channel: Channel) -> None:
+    def attach(self, channel: Channel, present: Callable[[Question], bool] = lambda question: True) -> None:
+        """From now on this channel is told of questions. `present` says whether it can reach a person with one."""
         self._channels.append(channel)
+        self._presence[id(channel)] = present
         for question, _ in self._open.values():
             channel.opened(question)
 
     def detach(self, channel: Channel) -> None:
         self._channels.remove(channel)
+        del self._presence[id(channel)]
 
     @property
     def open_questions(self) -> list[Question]:
         return [question for question, _ in self._open.values()]
 
+    def find(self, question_id: str) -> Question | None:
+        entry = self._open.get(question_id)
+        return entry[0] if entry is not None else None
+
     async def ask(self, question: Question) -> Answer:
         """Waits for the first answer, or for the time to run out. With nobody to ask, answers at once."""
-        if not self._channels:
+        if (pause := self.pauses.find(question)) is not None:
+            return Answer(outcome=Outcome.REJECTED, reason=explain(pause))
+        if not any(self._presence[id(channel)](question) for channel in self._channels):
             return Answer(outcome=Outcome.NOBODY, reason="nobody can be asked")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, future)
@@ -62,7 +74,7 @@ class Broker:
             channel.opened(question)
         answer = Answer(outcome=Outcome.WITHDRAWN)
         try:
-            answer = await self._wait(question, future)
+            answer = self.pauses.note(question, await self._wait(question, future))
         finally:
             del self._open[question.id]
             for channel in self._channels:

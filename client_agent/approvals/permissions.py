@@ -14,7 +14,7 @@ from client_agent.journal.grants import GrantKind, GrantStore, StoredGrant
 from client_agent.journal.permissions import PermissionFile
 from client_agent.journal.rules import RuleStore
 from client_agent.policy.decision import CallClass, Decision, Reason, Risk, Verdict
-from client_agent.policy.rules import NO_RULES, Rule, RuleBook
+from client_agent.policy.rules import NO_RULES, RuleBook
 from client_agent.protocol.calls import Call
 
 # A grant ends with its session, and at the latest after a working day.
@@ -40,15 +40,14 @@ class Permissions:
     @property
     def rules(self) -> RuleBook:
         """As they are this very moment, whichever process changed them."""
-        if self._file.changed():
-            self._rules = RuleBook(msgspec.convert(rule, Rule, from_attributes=True) for rule in self.rule_store.list())
-            self._grants = self.grant_store.list(now=self._now())
+        self._refresh()
         return self._rules
 
     def apply_grants(self, workspace: str, call: Call, decision: Decision) -> Decision:
         """The decision, turned from ask to run where the user has granted such calls for the session."""
         if decision.verdict is not Verdict.ASK or decision.code not in _GRANTABLE or call.session_id is None:
             return decision
+        self._refresh()
         for grant in self._grants:
             if self._covers(grant, workspace, call.session_id, decision):
                 reason = Reason("granted", f"you allowed {_describe(grant)} for this session")
@@ -83,6 +82,11 @@ class Permissions:
         """Sessions do not outlive the daemon that served them."""
         for grant in self.grant_store.list(now=self._now(), workspace=workspace):
             self.grant_store.revoke(grant.id, now=self._now())
+
+    def _refresh(self) -> None:
+        if self._file.changed():
+            self._rules = RuleBook(self.rule_store.list())
+            self._grants = self.grant_store.list(now=self._now())
 
     def _covers(self, grant: StoredGrant, workspace: str, session_id: str, decision: Decision) -> bool:
         if grant.workspace != workspace or grant.session_id != session_id or decision.risk > grant.max_risk:

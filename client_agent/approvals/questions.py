@@ -60,6 +60,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def binding(self) -> str:
-        """What the answer is bound to: tool, parameters, and what the call would get."""
-        seen: list[Any] = [self.call.fingerprint, self.decision.to_json()]
+        """What the answer is bound to: tool, parameters, the change shown, and what the call would get and why."""
+        seen: list[Any] = [self.workspace, self.call.fingerprint, self.decision, self.change]
         return hashlib.sha256(msgspec.json.encode(seen, order="deterministic")).hexdigest()

@@ -49,7 +49,7 @@ class TerminalChannel:
         self._waiting.remove(question)
         if shown:
             by = f" ({answer.by})" if answer.by and answer.by != "terminal" else ""
-            self._print(f"  → {answer.outcome.value.replace('_', ' ')}{by}")
+            self._print(f"  → {answer.outcome.value.replace('_', ' ')}{_reach(question, answer)}{by}")
             if self._waiting:
                 self._show(self._waiting[0])
 
@@ -70,11 +70,13 @@ class TerminalChannel:
     def _show(self, question: Question) -> None:
         for line in render(question, shutil.get_terminal_size().columns):
             self._print(self._paint(line, question.decision.risk))
-        more = f"   ({len(self._waiting) - 1} more waiting)" if len(self._waiting) > 1 else ""
+        more = f", {len(self._waiting) - 1} more waiting" if len(self._waiting) > 1 else ""
         self._shown_at = self._broker.now()
         seconds = round(question.deadline - self._shown_at)
         self._warned = False
-        self._print(f"  Allow it?  {_choices(question)}   {seconds} s left{more}")
+        self._print(f"  Allow it?  ({seconds} s to answer{more})")
+        for choice in _choices(question):
+            self._print(f"    {choice}")
 
     def _paint(self, line: str, risk: Risk) -> str:
         if not self._colour:
@@ -91,11 +93,23 @@ class TerminalChannel:
         print(line, file=self._out, flush=True)
 
 
-def _choices(question: Question) -> str:
+def _reach(question: Question, answer: Answer) -> str:
+    if not answer.approved or answer.scope is Scope.ONCE or question.decision.call_class is None:
+        return ""
+    covered = f" {reveal(question.decision.call_class.label)!r}" if answer.scope is Scope.CLASS else "thing"
+    return f", and every{covered} of this session"
+
+
+def _choices(question: Question) -> list[str]:
     if not question.grantable or question.decision.call_class is None:
-        return "[y] yes, once   [n] no"
+        return ["[y] yes, once", "[n] no"]
     label = reveal(question.decision.call_class.label)
-    return f"[y] yes, once   [c] yes, every {label!r} of this session   [a] everything of this session   [n] no"
+    return [
+        "[y] yes, once",
+        f"[c] yes, and every {label!r} of this session",
+        "[a] yes, and everything of this session",
+        "[n] no",
+    ]
 
 
 def render(question: Question, columns: int = 80) -> list[str]:
@@ -103,7 +117,7 @@ def render(question: Question, columns: int = 80) -> list[str]:
     call, decision = question.call, question.decision
     lines = ["", f"── {decision.risk.name} ── {reveal(call.tool_name)} in {question.workspace} ──"]
     for name, value in call.tool_params.items():
-        if question.change and name == "content":
+        if question.change.startswith("--- ") and name == "content":
             continue
         lines += _wrap(f"  {reveal(name)}: {_value(value)}", columns)
     lines += [f"  · {reveal(reason.text)}" for reason in decision.reasons]

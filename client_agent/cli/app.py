@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from client_agent import __version__
-from client_agent.cli import calls, configuration, demo, history, rules, run, server
+from client_agent.cli import (
+    approvals,
+    calls,
+    configuration,
+    conformance,
+    demo,
+    history,
+    outbox,
+    rules,
+    run,
+    server,
+    status,
+    ui,
+)
 
 app = typer.Typer(
     name="client-agent",
@@ -35,6 +48,9 @@ def _options(
 
 
 app.command()(run.run)
+app.command()(status.status)
+app.command()(ui.ui)
+app.add_typer(approvals.app, name="approvals")
 app.command()(demo.demo)
 app.command()(calls.call)
 app.command()(calls.check)
@@ -42,7 +58,10 @@ app.command()(calls.tools)
 app.add_typer(rules.app, name="rules")
 app.add_typer(history.grants, name="grants")
 app.command()(history.why)
+app.command()(history.output)
 app.add_typer(history.audit, name="audit")
+app.add_typer(outbox.app, name="outbox")
+app.command()(conformance.conformance)
 app.command()(configuration.paths)
 app.add_typer(configuration.app, name="config")
 app.add_typer(server.app, name="server")

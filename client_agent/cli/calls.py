@@ -56,12 +56,13 @@ def check(
     """
     from client_agent.policy.decision import Verdict
 
+    call = None if stdin else one_call(tool, params)
     with open_workspace(workspace, name) as local:
-        if stdin:
+        if call is None:
             for request in _requests():
                 print_json(request if isinstance(request, dict) else local.check(request).to_json())
             return
-        decision = local.check(one_call(tool, params))
+        decision = local.check(call)
     if as_json:
         print_json(decision.to_json())
     else:
@@ -85,12 +86,13 @@ def call(
 
     Exit code: 0 completed, 1 failed or refused, 3 it would have to be asked (see --approve); with --stdin 0.
     """
+    asked = None if stdin else one_call(tool, params)
     with open_workspace(workspace, name) as local:
-        if stdin:
+        if asked is None:
             for request in _requests():
                 print_json(request if isinstance(request, dict) else local.call(request, approve=approve))
             return
-        outcome = local.call(one_call(tool, params), approve=approve)
+        outcome = local.call(asked, approve=approve)
     (print_json if as_json else print_pretty_json)(outcome)
     if outcome["status"] == "completed":
         raise typer.Exit(Exit.OK)
@@ -127,6 +129,8 @@ def open_workspace(directory: Path | None, name: str | None, permissions: Permis
     from client_agent.approvals.permissions import Permissions
     from client_agent.local import LocalWorkspace
 
+    if directory is not None and name is not None:
+        fail("--workspace and --name: give one of them, not both")
     if directory is not None:
         return LocalWorkspace("local", config.local_workspace(directory.expanduser().absolute()), permissions)
     settings = config.load(config.config_path())
@@ -134,7 +138,8 @@ def open_workspace(directory: Path | None, name: str | None, permissions: Permis
         name = next(iter(settings.workspaces))
     if name is None or name not in settings.workspaces:
         known = ", ".join(settings.workspaces) or "none yet"
-        fail(f"say which workspace: --name NAME (configured: {known}) or --workspace DIR")
+        problem = f"there is no workspace {name!r}" if name else "say which workspace"
+        fail(f"{problem}: --name NAME (configured: {known}) or --workspace DIR")
     return LocalWorkspace(name, settings.workspaces[name], permissions or Permissions(config.state_dir()))
 
 

@@ -29,12 +29,35 @@ def why(
     with reading(config.state_dir()) as reader:
         found = reader.calls_by_id(call)
     if not found:
-        fail(f"no recorded call begins with {call!r}", Exit.FAILED)
+        fail(f"no recorded call begins with {call!r}")
     if as_json:
         print_json({"calls": [_to_json(record) for record in found]})
         return
     for record in found:
         _explain(record)
+
+
+def output(
+    call: Annotated[str, typer.Argument(metavar="CALL", help="The tool_id; its beginning is enough.")],
+    stream: Annotated[str, typer.Option(help="stdout or stderr.")] = "stdout",
+) -> None:
+    """Show the whole output of a command whose result could hold only its head and tail."""
+    import shutil
+    import sys
+
+    from client_agent import config
+    from client_agent.assembly import spool_dir
+    from client_agent.journal.reader import reading
+
+    with reading(config.state_dir()) as reader:
+        found = reader.calls_by_id(call)
+    if not found:
+        fail(f"no recorded call begins with {call!r}")
+    path = spool_dir(found[0].workspace) / f"{found[0].tool_id}.{'stderr' if stream == 'stderr' else 'stdout'}"
+    if not path.exists():
+        fail(f"nothing was kept of it: its {stream} fitted the result whole, or was forgotten", Exit.FAILED)
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def _explain(record: CallRecord) -> None:
@@ -93,7 +116,7 @@ def verify(as_json: AsJson = False) -> None:
 
 @audit.command()
 def show(
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many of the last entries.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last entries.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show the last entries of the log."""
@@ -146,11 +169,13 @@ def revoke(
 
     with open_permissions() as permissions:
         store = permissions.grant_store
-        chosen = [each for each in store.list(now=time.time()) if grant == "all" or each.id.startswith(grant)]
+        chosen = [
+            each for each in store.list(now=time.time()) if grant == "all" or (grant and each.id.startswith(grant))
+        ]
         for each in chosen:
             store.revoke(each.id, now=time.time())
     if not chosen:
-        fail(f"no grant begins with {grant!r}: see `client-agent grants list`", Exit.FAILED)
+        fail(f"no grant begins with {grant!r}: see `client-agent grants list`")
     typer.echo(f"revoked: {len(chosen)}")
 
 

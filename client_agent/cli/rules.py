@@ -15,6 +15,7 @@ from client_agent.cli.state import open_permissions
 if TYPE_CHECKING:
     from client_agent.approvals.permissions import Permissions
     from client_agent.journal.records import CallRecord
+    from client_agent.policy.presets import Preset
     from client_agent.policy.rules import Rule, RuleDraft, Subject
 
 app = typer.Typer(
@@ -85,6 +86,8 @@ def add(
     draft = _draft(
         None, approve, server_id, tool_name, tool_pattern, argument_pattern, max_risk, priority, expires, note
     )
+    if draft.auto_approve and not any((draft.server_id, draft.tool_name, draft.tool_pattern, draft.argument_pattern)):
+        fail("this would approve every call: give it a condition, or --tool-pattern '*' if you mean it")
     with open_permissions() as permissions:
         rule = _keep(permissions, draft)
     _show_matches(rule, "added", as_json)
@@ -109,7 +112,6 @@ def edit(
 
     import msgspec
 
-    from client_agent.journal.rules import StoredRule
     from client_agent.policy.rules import Rule, check_draft
 
     with open_permissions() as permissions:
@@ -121,7 +123,7 @@ def edit(
         check_draft(draft, now)
         fields = msgspec.structs.asdict(draft)
         rule = Rule(**{**fields, "id": old.id, "created_at": old.created_at, "updated_at": now})
-        permissions.rule_store.update(msgspec.convert(rule, StoredRule, from_attributes=True))
+        permissions.rule_store.update(rule)
     _show_matches(rule, "changed", as_json)
 
 
@@ -152,7 +154,7 @@ def preset(
     if found is None:
         fail(f"there is no preset {name!r}; there are: {', '.join(each.name for each in PRESETS)}")
     with open_permissions() as permissions:
-        standing = [rule for rule in permissions.rules.rules if rule.note == name]
+        standing = [rule for rule in permissions.rules.rules if _is_of(rule, found)]
         for rule in standing:
             permissions.rule_store.remove(rule.id)
         for draft in () if off else found.rules:
@@ -169,6 +171,8 @@ def explain_rules(
     as_json: AsJson = False,
 ) -> None:
     """Say which rule would decide a call, which others match but come too late, and what comes of it."""
+    from client_agent.approvals.honest import reveal
+
     call = one_call(tool, params)
     with open_permissions() as permissions, open_workspace(workspace, name, permissions) as local:
         decision, explanation = local.check(call), local.explain(call)
@@ -178,7 +182,7 @@ def explain_rules(
         return
     typer.echo(f"{decision.verdict.value}  {decision.risk.name}  ({decision.code})")
     for reason in decision.reasons:
-        typer.echo(f"  · {reason.text}")
+        typer.echo(f"  · {reveal(reason.text)}")
     typer.echo(f"decides:  {_line(explanation.decides) if explanation.decides else 'no rule'}")
     for rule in explanation.too_late:
         typer.echo(f"too late: {_line(rule)}")
@@ -251,9 +255,15 @@ def _draft(
         argument_pattern=text(argument_pattern, "argument_pattern"),
         priority=priority if priority is not None else (old.priority if old else 0),
         max_risk=Risk[max_risk.value] if max_risk else (old.max_risk if old else Risk.MEDIUM),
-        expires_at=_moment(expires) if expires else (old.expires_at if old else None),
+        expires_at=_expiry(old, expires),
         note=note if note is not None else (old.note if old else ""),
     )
+
+
+def _expiry(old: Rule | None, given: str | None) -> float | None:
+    if given is None:
+        return old.expires_at if old else None
+    return _moment(given) if given else None
 
 
 def _moment(text: str) -> float:
@@ -275,18 +285,25 @@ def _keep(permissions: Permissions, draft: RuleDraft) -> Rule:
 
     import msgspec
 
-    from client_agent.journal.rules import StoredRule
     from client_agent.policy.rules import Rule, check_draft
 
     now = time.time()
     check_draft(draft, now)
     rule = Rule(**msgspec.structs.asdict(draft), id=uuid.uuid4().hex[:12], created_at=now, updated_at=now)
-    permissions.rule_store.add(msgspec.convert(rule, StoredRule, from_attributes=True))
+    permissions.rule_store.add(rule)
     return rule
 
 
+def _is_of(rule: Rule, preset: Preset) -> bool:
+    """Whether a rule is one that the preset made, and not a person's own."""
+    from client_agent.policy.rules import RuleDraft
+
+    names = RuleDraft.__struct_fields__
+    return any(all(getattr(rule, name) == getattr(draft, name) for name in names) for draft in preset.rules)
+
+
 def _find(permissions: Permissions, rule_id: str) -> Rule:
-    found = [rule for rule in permissions.rules.rules if rule.id.startswith(rule_id)]
+    found = [rule for rule in permissions.rules.rules if rule_id and rule.id.startswith(rule_id)]
     if len(found) != 1:
         fail(f"{'several rules begin' if found else 'no rule begins'} with {rule_id!r}: see `client-agent rules list`")
     return found[0]
@@ -308,7 +325,9 @@ def _history() -> list[tuple[CallRecord, Subject]]:
     except JournalError:
         return []
     calls = ((r, Call(tool_id=r.tool_id, tool_name=r.tool_name, tool_params=r.params or {})) for r in records)
-    seen = ((record, judge.find_subject(call, inspect_spelling)) for record, call in calls)
+    seen = (
+        (record, judge.find_subject(call, inspect_spelling)) for record, call in calls if record.verdict != "refuse"
+    )
     return [(record, subject) for record, subject in seen if subject is not None]
 
 
@@ -332,7 +351,8 @@ def _show_matches(rule: Rule, done: str, as_json: bool) -> None:
         print_json({"rule": _to_json(rule), "matches": len(matched), "examples": examples[:_SHOWN]})
         return
     typer.echo(f"{done}  {_line(rule)}")
-    typer.echo(f"of the recorded calls it matches {len(matched)}" + (":" if examples else ""))
+    different = f", {len(examples)} different" if len(examples) < len(matched) else ""
+    typer.echo(f"of the recorded calls it matches {len(matched)}{different}" + (":" if examples else ""))
     for example in examples[:_SHOWN]:
         typer.echo(f"  {example}")
     if len(examples) > _SHOWN:

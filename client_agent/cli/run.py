@@ -90,8 +90,19 @@ def _settings(server: str | None, project: str | None, workspace: Path | None) -
 def _log_to_stderr(level: str) -> None:
     import logging
 
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
-    )
+    from client_agent.approvals.honest import reveal
+
+    class Honest(logging.Formatter):
+        """What a server says must not paint over the question beside it."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return "\n".join(map(reveal, super().format(record).split("\n"))) if record.exc_info else self._line(record)
+
+        def _line(self, record: logging.LogRecord) -> str:
+            return reveal(super().format(record))
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Honest("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
     for noisy in ("httpx", "httpcore", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -27,14 +27,23 @@ def server(
         str | None, typer.Option(metavar="URL", help="SQLAlchemy address of the database.", show_default=False)
     ] = None,
     secret_file: SecretFile = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|SEED", help="Misbehave on purpose: a plan (TOML, JSON) or a number.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Run the reference server. `client-agent server token USER` makes a token for it."""
     if context.invoked_subcommand is not None:
         return
     import logging
+    from functools import partial
 
     from client_agent.server.auth import load_secret
-    from client_agent.server.runner import serve
+    from client_agent.server.faults import load_plan
+    from client_agent.server.faulty import running_with_faults
+    from client_agent.server.runner import running, serve
     from client_agent.server.settings import ServerSettings
 
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S")
@@ -42,7 +51,11 @@ def server(
     settings = ServerSettings(
         jwt_secret=secret, host=host, port=port, database_url=database or f"sqlite:///{_state_dir() / 'server.db'}"
     )
-    serve(settings, on_ready=lambda url: typer.echo(f"listening on {url}  (API at {url}/docs; Ctrl-C ends it)"))
+    serve(
+        settings,
+        on_ready=lambda url: typer.echo(f"listening on {url}  (API at {url}/docs; Ctrl-C ends it)"),
+        run=partial(running_with_faults, plan=load_plan(faults)) if faults else running,
+    )
 
 
 @app.command()

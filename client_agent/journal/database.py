@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,7 @@ def open_file(path: Path, schema: Schema) -> sqlite3.Connection:
     connection = connect(path)
     try:
         with translating(path):
-            _prepare(connection, path, schema)
+            _prepare_in_turn(connection, path, schema)
     except BaseException:
         connection.close()
         raise
@@ -115,6 +116,18 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _prepare_in_turn(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    """Prepare the file; where several processes do so at once, SQLite turns some away without any wait of its own."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return _prepare(connection, path, schema)
+        except sqlite3.OperationalError as error:
+            if _classify(error) != "journal_busy" or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:

@@ -20,6 +20,9 @@ from client_agent.journal.reader import Reader
 from client_agent.journal.records import Post, PostKind, PostState
 from client_agent.journal.writer import Writer
 
+# No try is put off further than this: what is due later than that was put there before the clock was set back.
+MAX_AHEAD_S = 4000.0
+
 
 class Slot:
     """A post in memory. A held one waits for its call's result to be stored before it may be sent."""
@@ -102,7 +105,7 @@ class Outbox:
         """Take up to `limit` posts that are due, oldest due first. Raises JournalError when a body cannot be read."""
         found: list[DuePost] = []
         with self._writer.lock:
-            while len(found) < limit and self._heap and self._heap[0][0] <= now:
+            while len(found) < limit and self._heap and _is_due(self._heap[0][0], now):
                 _, place, slot = self._heap[0]
                 if not self._is_current(place, slot):
                     heapq.heappop(self._heap)
@@ -120,7 +123,10 @@ class Outbox:
         with self._writer.lock:
             while self._heap and not self._is_current(*self._heap[0][1:]):
                 heapq.heappop(self._heap)
-            return max(0.0, self._heap[0][0] - now) if self._heap else None
+            if not self._heap:
+                return None
+            due_at = self._heap[0][0]
+            return 0.0 if _is_due(due_at, now) else due_at - now
 
     # What became of it.
 
@@ -240,3 +246,7 @@ class Outbox:
             and post.state is PostState.WAITING
             and self._slots.get((post.kind, post.target)) is slot
         )
+
+
+def _is_due(due_at: float, now: float) -> bool:
+    return due_at <= now or due_at > now + MAX_AHEAD_S

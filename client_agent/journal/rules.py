@@ -13,7 +13,6 @@ from client_agent.policy.decision import Risk
 from client_agent.policy.rules import Rule
 
 _SQL = load("permissions")
-StoredRule = Rule  # the name that callers knew before the two became one
 
 
 class RuleStore:

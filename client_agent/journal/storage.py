@@ -39,7 +39,8 @@ class SqliteStorage:
         with translating(self._path):
             self._use(batch.durability)
             with self._connection as connection:
-                connection.executemany(_CALLS["save_call"], (_call_row(*each) for each in batch.calls))
+                if batch.calls:
+                    connection.executemany(_CALLS["save_call"], [_call_row(*each) for each in batch.calls])
                 for snapshot in batch.posts:
                     _save_post(connection, snapshot)
                 for workspace, event_id in batch.positions.items():

@@ -55,6 +55,14 @@ class Courier:
         self._free.release()
 
     async def _carry(self, due: DuePost) -> None:
+        try:
+            await self._try_once(due)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the result must not be lost with it
+            log.warning("posting the %s of %s failed unexpectedly: %r", due.post.kind, due.post.target, error)
+            at = time.time() + RETRY_MAX_S
+            self._outbox.mark_retry(due.post.kind, due.post.target, at=at, problem=type(error).__name__)
+
+    async def _try_once(self, due: DuePost) -> None:
         delivery = await self._post(due.post.kind, due.post.target, due.body)
         if delivery.outcome is verdicts.Outcome.TOO_LARGE and due.post.target not in self._shortened:
             self._shortened.add(due.post.target)

@@ -123,8 +123,8 @@ def read_retry_after_s(text: str, now: datetime) -> float:
         return min(float(text), RETRY_AFTER_MAX_S)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        if date.tzinfo is None:  # "-0000": UTC, with no word on where
+            date = date.replace(tzinfo=UTC)
+        return min(max((date - now).total_seconds(), 0.0), RETRY_AFTER_MAX_S)
+    except (ValueError, OverflowError):
         return 0.0
-    if date.tzinfo is None:  # "-0000": UTC, with no word on where
-        date = date.replace(tzinfo=UTC)
-    return min(max((date - now).total_seconds(), 0.0), RETRY_AFTER_MAX_S)

@@ -26,9 +26,22 @@ _TEXT = """
 TEXT_EXTENSIONS: frozenset[str] = frozenset(_TEXT.split())
 
 # Places whose content other programs execute on their own account: a write there is a command in disguise.
-_SELF_RUNNING_DIRECTORIES = (".git", ".hg", ".svn", ".husky", ".vscode", ".idea", ".devcontainer", ".circleci")
+_SELF_RUNNING_DIRECTORIES = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".husky",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".circleci",
+    ".claude",
+    ".cursor",
+    ".cargo",
+)
 _SELF_RUNNING_FILES = (
     ".pre-commit-config.yaml", ".gitlab-ci.yml", ".gitattributes", ".gitmodules", "conftest.py", "sitecustomize.py",
+    ".mcp.json", ".yarnrc.yml", ".pnpmfile.cjs", "package.json",
     "usercustomize.py", "setup.py", "noxfile.py", "dodo.py", "fabfile.py", "tasks.py",
 )  # fmt: skip
 
@@ -92,7 +105,7 @@ def _write_reasons(name: str, extension: str, facts: PathFacts) -> list[Reason]:
         reasons.append(Reason("writes_unknown", f"writes {name!r}, which has no extension"))
     elif extension not in TEXT_EXTENSIONS:
         reasons.append(Reason("writes_unknown", f"writes {name!r}: {extension!r} is not a known text or source format"))
-    if facts.executable and facts.kind is PathKind.FILE:
+    if facts.executable:
         reasons.append(Reason("writes_executable", f"{name!r} has its executable bit set"))
     return reasons
 

@@ -10,7 +10,7 @@ import msgspec
 
 from client_agent.config import Workspace
 from client_agent.errors import InvalidParameters
-from client_agent.policy.commands import assess_command, load_programs
+from client_agent.policy.commands import Programs, assess_command, load_programs
 from client_agent.policy.decision import Assessment, Decision, Inspect, Reason, Risk, Verdict, refusing
 from client_agent.policy.files import assess_list, assess_read, assess_write
 from client_agent.policy.rules import NO_RULES, Explanation, Rule, RuleBook, Subject
@@ -24,15 +24,16 @@ class Judge:
     Raises ConfigError when the workspace's own program tables cannot be used.
     """
 
-    def __init__(self, workspace: Workspace, *, user_id: str | None = None) -> None:
-        self._user_id = user_id
+    def __init__(self, workspace: Workspace, *, user_id: Callable[[], str | None] | str | None = None) -> None:
+        self._find_user_id = user_id if callable(user_id) else lambda: user_id
         programs = load_programs(workspace.policy)
         self._assessors: dict[str, Callable[[Any, Inspect], Assessment]] = {
             "read_file": assess_read,
             "list_directory": assess_list,
             "write_file": lambda params, inspect: assess_write(params, inspect, workspace),
-            "execute_command": lambda params, inspect: assess_command(params, inspect, programs),
+            "execute_command": lambda params, inspect: self._assess_command(params, inspect, programs),
         }
+        self._confined = workspace.sandbox.mechanism != "none"
 
     def decide(self, call: Call, inspect: Inspect, rules: RuleBook = NO_RULES, *, now: float | None = None) -> Decision:
         """The same answer for the same call, facts, rules and time, every time."""
@@ -53,6 +54,17 @@ class Judge:
             call_class=assessment.call_class,
         )
 
+    def _assess_command(self, params: ExecuteCommand, inspect: Inspect, programs: Programs) -> Assessment:
+        """Without a sandbox nothing holds a command that was judged wrongly: every one of them asks."""
+        assessment = assess_command(params, inspect, programs)
+        if self._confined or assessment.refusal is not None:
+            return assessment
+        unconfined = Reason("unconfined", "commands are not confined here (sandbox = none): it can do what you can do")
+        call_class = assessment.call_class and msgspec.structs.replace(assessment.call_class, risk=Risk.HIGH)
+        return msgspec.structs.replace(
+            assessment, risk=Risk.HIGH, reasons=(*assessment.reasons, unconfined), call_class=call_class
+        )
+
     def find_subject(self, call: Call, inspect: Inspect) -> Subject | None:
         """The call as rules see it; None for one that is refused, which no rule can change."""
         return self._judge(call, inspect)[1]
@@ -67,7 +79,8 @@ class Judge:
         spec = find_spec(call.tool_name)
         if spec is None:
             return refusing(Reason("unknown_tool", f"there is no tool {call.tool_name[:80]!r}")), None
-        if self._user_id is not None and call.user_id is not None and call.user_id != self._user_id:
+        user_id = self._find_user_id()
+        if user_id is not None and call.user_id is not None and call.user_id != user_id:
             return refusing(Reason("other_user", "the call belongs to another user")), None
         try:
             params: Params = parse_params(spec, call.tool_params)

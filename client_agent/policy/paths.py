@@ -20,10 +20,10 @@ WORKSPACE_CONFIG_NAME = ".client-agent.toml"
 
 # Secrets by name. A pattern without a slash is tried on every part of the path, so that it covers directories too.
 SECRET_PATTERNS: tuple[str, ...] = (
-    ".env", ".env.*", "*.env", ".envrc",
+    ".env", ".env.*", ".env-*", ".env_*", ".env~", "*.env", ".envrc", "*.tfstate", "*.tfstate.*",
     "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg",
     "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", ".config/gcloud",
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "**/.config/gcloud", "**/.cargo/credentials*",
     ".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".vault-token",
     "credentials.json", "client_secret*.json", "service-account*.json", "secrets.yaml", "secrets.yml", "secrets.toml",
 )  # fmt: skip
@@ -139,7 +139,7 @@ def _fold_path(path: str) -> str:
 
 
 def _alternatives(patterns: list[str]) -> str:
-    return "|".join(translate(_fold_path(pattern)) for pattern in patterns) or "(?!)"
+    return "|".join(translate(_fold_path(pattern)) for pattern in patterns)
 
 
 def translate(pattern: str) -> str:

@@ -170,7 +170,7 @@ class _ToolRules:
                 self._by_head.setdefault(rule.head, []).append(rule)
 
     def candidates(self, head: str | None) -> Iterable[_CompiledRule]:
-        if head is None or head not in self._by_head:
+        if head not in self._by_head:
             return self._others
         return heapq.merge(self._by_head[head], self._others, key=attrgetter("rank"))
 
@@ -185,8 +185,8 @@ class _CompiledRule:
         self._tool_name = rule.tool_name if spec is None else spec.name  # an alias means the tool
         self._tool_pattern = None if rule.tool_pattern is None else re.compile(_wild(rule.tool_pattern), _ANY_CASE)
         self.head: str | None = None
-        self._fits_argv: Callable[[tuple[str, ...]], bool] | None = None
-        self._path: re.Pattern[str] | None = None
+        self._fits_argv: Callable[[tuple[str, ...]], bool] = lambda argv: True
+        self._path = _ANYWHERE
         if rule.argument_pattern is not None:
             self._compile_arguments(_split(rule.argument_pattern) or [])
 
@@ -194,11 +194,11 @@ class _CompiledRule:
         asks = not self.rule.auto_approve
         if not words:  # a pattern that cannot be read approves nothing, and asks about everything
             self._fits_argv = lambda argv: asks
-            self._path = re.compile(".*" if asks else "(?!)", re.DOTALL)
+            self._path = _ANYWHERE if asks else _NOWHERE
             return
         self._fits_argv = _compile_words(words, wide=asks)
         path = words[0].removeprefix("./")
-        self._path = re.compile(translate(path) if len(words) == 1 else "(?!)", re.DOTALL)
+        self._path = re.compile(translate(path), re.DOTALL) if len(words) == 1 else _NOWHERE
         first = path.split("/", 1)[0]
         if first and not {"*", "?"} & set(first) and first not in (_OPERANDS, _ANYTHING):
             self.head = first
@@ -213,14 +213,14 @@ class _CompiledRule:
 
     def fits(self, subject: Subject) -> bool:
         """Whether the arguments fit."""
-        if self._path is None or self._fits_argv is None:
-            return True
         if subject.path is not None:
             return self._path.fullmatch(subject.path) is not None
         return self._fits_argv(subject.argv)
 
 
 _ANY_CASE = re.IGNORECASE | re.DOTALL
+_ANYWHERE = re.compile(".*", re.DOTALL)
+_NOWHERE = re.compile("(?!)")
 
 
 def _wild(pattern: str) -> str:

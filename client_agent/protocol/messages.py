@@ -15,8 +15,10 @@ from msgspec import Meta
 from client_agent.protocol.calls import Call
 
 # Ids are put into addresses and file names: a short, dull alphabet, and never a dot first.
-Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}$")]
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}\Z")]
+Name = Annotated[str, Meta(pattern=r"^[!-~]{1,200}\Z")]
+# Deeper than any tool's parameters, and far from what encoding them again could stumble over.
+MAX_DEPTH = 64
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,10 +150,27 @@ def decode_event(name: str, data: str | bytes) -> Message:
             if decoder is None:
                 return Ignored(name)
     try:
-        message: Message = decoder.decode(body)
+        message: ApprovalRequest | ExecutionSignal | ResultAck | Cancel = decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
         return Malformed(name, str(error), _read_tool_id(body))
+    if isinstance(message, ApprovalRequest | ExecutionSignal) and _is_too_deep(message.tool_params):
+        return Malformed(name, f"tool_params are nested more than {MAX_DEPTH} levels deep", message.tool_id)
     return message
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _looks_enveloped(data: str | bytes) -> bool:

@@ -48,6 +48,5 @@ def failed(code: str, message: str, *, type: str = "ToolError", **details: Any) 
 
 
 def failed_by(error: CallError) -> CallResult:
-    return CallResult(
-        failure=CallFailure(type=error.wire_type, code=error.code, message=error.message, details=error.details)
-    )
+    failure = CallFailure(type=error.wire_type, code=error.code, message=error.message, details=error.details)
+    return CallResult(output=error.output, failure=failure)

@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from client_agent.errors import ConfigError
 from client_agent.server.app import create_app
@@ -19,6 +20,7 @@ from client_agent.server.services import Services
 from client_agent.server.settings import ServerSettings
 
 _BACKLOG = 2048
+Run: TypeAlias = Callable[[ServerSettings], AbstractAsyncContextManager[str]]
 _KEEP_ALIVE_S = 75  # a connection closed sooner is often closed just as its client uses it again
 
 
@@ -45,10 +47,13 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def running(settings: ServerSettings) -> AsyncIterator[str]:
+async def running(
+    settings: ServerSettings, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+) -> AsyncIterator[str]:
     """The server in the current event loop, listening when the block begins, gone when it ends. Gives its base URL.
 
-    Raises ConfigError when the database or the address cannot be used.
+    `around` may put something between the network and the application. Raises ConfigError when the database or the
+    address cannot be used.
     """
     app = create_app(settings)
     listener = _listen(settings.host, settings.port)
@@ -57,7 +62,7 @@ async def running(settings: ServerSettings) -> AsyncIterator[str]:
     except BaseException:
         listener.close()
         raise
-    server = _Server(_configure(app, settings), app.state.services)
+    server = _Server(_configure(around(app), settings), app.state.services)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         await server.ready.wait()
@@ -67,15 +72,17 @@ async def running(settings: ServerSettings) -> AsyncIterator[str]:
         await serving
 
 
-def serve(settings: ServerSettings, on_ready: Callable[[str], None] = lambda base_url: None) -> None:
+def serve(
+    settings: ServerSettings, on_ready: Callable[[str], None] = lambda base_url: None, run: Run = running
+) -> None:
     """Runs the server until SIGINT or SIGTERM. `on_ready` gets the base URL once it listens. Raises ConfigError."""
-    asyncio.run(_serve(settings, on_ready))
+    asyncio.run(_serve(settings, on_ready, run))
 
 
-async def _serve(settings: ServerSettings, on_ready: Callable[[str], None]) -> None:
+async def _serve(settings: ServerSettings, on_ready: Callable[[str], None], run: Run) -> None:
     stop = asyncio.Event()
     with _signals_set(stop):
-        async with running(settings) as base_url:
+        async with run(settings) as base_url:
             on_ready(base_url)
             await stop.wait()
 

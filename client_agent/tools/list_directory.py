@@ -12,6 +12,8 @@ from client_agent.workspace.listing import Depth
 
 class ListDirectoryTool:
     spec = spec_of("list_directory")
+    cancellable = False
+    preview = None
 
     async def run(self, params: ListDirectory, context: ToolContext) -> dict[str, Any]:
         return await asyncio.to_thread(_list, params, context)

@@ -30,6 +30,8 @@ _FTYP_BRANDS = (b"ftypavif", b"ftypheic", b"ftypheix", b"ftypmif1")
 
 class ReadFileTool:
     spec = spec_of("read_file")
+    cancellable = False
+    preview = None
 
     async def run(self, params: ReadFile, context: ToolContext) -> dict[str, Any]:
         """A small file that the system has in memory is read at once, anything else in a thread."""

@@ -7,10 +7,12 @@ Text that its encoding cannot hold makes it UTF-8, or is refused when it would o
 from __future__ import annotations
 
 import asyncio
+import difflib
+import re
 from typing import Any
 
 from client_agent.config import Workspace
-from client_agent.errors import InvalidParameters, MissingFile, SystemRefused, TooLarge, WrongKind
+from client_agent.errors import CallError, InvalidParameters, MissingFile, SystemRefused, TooLarge, WrongKind
 from client_agent.policy.files import refuse_extension
 from client_agent.protocol.tools import WriteFile
 from client_agent.tools.text import UTF_8, Decoded, Encoding, decode, line_endings
@@ -19,12 +21,35 @@ from client_agent.workspace.failures import show
 from client_agent.workspace.root import Root
 from client_agent.workspace.writing import Judge, Parents, WriteMode
 
+# Beyond this a diff takes longer to make and to read than a person has.
+_PREVIEW_BYTES = 1_000_000
+
 
 class WriteFileTool:
     spec = spec_of("write_file")
+    cancellable = False
 
     async def run(self, params: WriteFile, context: ToolContext) -> dict[str, Any]:
         return await asyncio.to_thread(_write, params, context)
+
+    def preview(self, params: WriteFile, context: ToolContext) -> str:
+        """The change as a unified diff, in the encoding and with the line endings that the file would get."""
+        mode = WriteMode(params.mode)
+        try:
+            found = context.root.read(params.path, _PREVIEW_BYTES)
+            old = decode(found.data) if found.data else None
+            if old is None and found.data:
+                return f"(no comparison: the file is binary; its {len(found.data)} bytes would be replaced)"
+        except MissingFile:
+            old = None
+        except CallError as error:
+            return f"(no comparison: {error.message}; what the file holds now would be replaced)"
+        before = old[0] if old else ""
+        content, _ = _adapt(params.content, old)
+        after = before + content if mode is WriteMode.APPEND else content
+        if len(after) > _PREVIEW_BYTES:
+            return f"(no comparison: {len(after)} characters are too many)"
+        return _diff(before, after, params.path)
 
 
 def _write(params: WriteFile, context: ToolContext) -> dict[str, Any]:
@@ -50,6 +75,19 @@ def _write(params: WriteFile, context: ToolContext) -> dict[str, Any]:
         "line_endings": line_endings(content),
         "hash": written.hash,
     }
+
+
+def _diff(before: str, after: str, path: str) -> str:
+    if line_endings(before) == line_endings(after) == "crlf":  # kept as they are, and no part of the change
+        before, after = before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
+    origin = path if before else "(new or empty file)"
+    lines = difflib.unified_diff(_lines(before), _lines(after), origin, path, n=3)
+    return "".join(line if line.endswith("\n") else line + "\n\\ no newline at the end\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds only: a line that the file does not have must not appear in its diff."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
 def _read_old(root: Root, path: str, mode: WriteMode, max_bytes: int) -> Decoded | None:

@@ -39,7 +39,7 @@ class Root:
 
     def __init__(self, path: Path, protection: Protection) -> None:
         self._directory, self.real_path = Directory.open_root(path)
-        self._protection = protection
+        self.protection = protection
         spellings = {str(path), self.real_path} if path.is_absolute() else {self.real_path}
         self._bases = [_parts(os.path.normcase(spelling)) for spelling in spellings]
         self._write_locks = [threading.Lock() for _ in range(_LOCKS)]
@@ -165,7 +165,7 @@ class Root:
             return None
 
     def is_protected(self, relative: str) -> bool:
-        return self._protection.find(relative) is not None
+        return self.protection.find(relative) is not None
 
     # From text to an object, and what is said of it.
 
@@ -178,7 +178,7 @@ class Root:
         if relative is None:
             raise leads_outside(path)
         # A protected name stays so when it is a link to something else: `.env` often is.
-        reason = self._protection.find(relative)
+        reason = self.protection.find(relative)
         if reason is not None:
             raise refuse(reason, path)
         return relative
@@ -216,7 +216,7 @@ class Root:
         return walk(self._directory, relative, self._below)
 
     def _check(self, place: Place, path: str) -> None:
-        reason = self._protection.find(place.relative)
+        reason = self.protection.find(place.relative)
         if reason is not None:
             raise refuse(reason, path)
 
@@ -234,7 +234,7 @@ class Root:
             relative=place.relative,
             kind=kind,
             executable=kind is PathKind.FILE and place.status is not None and bool(place.status.st_mode & 0o111),
-            refusal=self._protection.find(place.relative),
+            refusal=self.protection.find(place.relative),
         )
 
 

@@ -60,6 +60,8 @@ def test_a_rule_is_added_listed_changed_and_removed(home: Path) -> None:
     ("args", "words"),
     [
         (("add", "--tool-name", "x"), "--auto-approve or --require-approval"),
+        (("add", "--auto-approve"), "give it a condition"),
+        (("remove", ""), "no rule begins"),
         (("add", "--auto-approve", "--tool-name", "read_*"), "use tool_pattern"),
         (("add", "--auto-approve", "--argument-pattern", "'a"), "quotes"),
         (("add", "--auto-approve", "--expires", "soon"), "30m, 8h, 7d"),
@@ -95,7 +97,11 @@ def test_a_preset_is_turned_on_once_and_off(home: Path) -> None:
     told = answer(*test)
     assert (told["decision"], told["decides"]["note"]) == ("run", "read-only-git")
     assert "decides:" in run(*test).stdout
+    answer("rules", "add", "--require-approval", "--tool-name", "read_file", "--note", "read-only-git")
     run("rules", "preset", "read-only-git", "--off")
+    assert [rule["tool_name"] for rule in answer("rules", "list")["rules"]] == ["read_file"], (
+        "a person's own rule stays"
+    )
     told = answer(*test)
     assert (told["decision"], told["decides"]) == ("ask", None)
 
@@ -117,14 +123,14 @@ async def test_history_grants_and_audit_are_told(world: World) -> None:  # noqa:
         assert [grant["covers"] for grant in grants] == ["write_file *.py"]
         assert "write_file *.py" in (await arun("grants", "list")).stdout
         assert (await arun("grants", "revoke", grants[0]["id"][:5])).returncode == 0
-        assert (await arun("grants", "revoke", "all")).returncode == 1
+        assert (await arun("grants", "revoke", "all")).returncode == 2
         assert "nothing is granted" in (await arun("grants", "list")).stdout
     why = (await arun("why", wrote["tool_id"])).stdout
     for words in ("write_file", "b.py", "MEDIUM", "writes 'b.py'", "person", "COMPLETED"):
         assert words in why
     told = json.loads((await arun("why", read["tool_id"][:8], "--json")).stdout)["calls"][0]
     assert (told["verdict"], told["risk"]) == ("run", "LOW")
-    assert (await arun("why", "zzz")).returncode == 1
+    assert (await arun("why", "zzz")).returncode == 2
     verified = await arun("audit", "verify")
     assert (verified.returncode, "unbroken" in verified.stdout) == (0, True)
     shown = (await arun("audit", "show")).stdout

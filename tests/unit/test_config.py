@@ -205,5 +205,5 @@ def test_without_them_the_platforms_places_are_used() -> None:
 def test_a_directory_alone_makes_a_workspace_with_default_policy(tmp_path: Path) -> None:
     workspace = config.local_workspace(tmp_path)
     assert workspace.limits == config.Limits()
-    with pytest.raises(ConfigError, match="server address"):
+    with pytest.raises(ConfigError, match="expected an http"):
         config.local_workspace(tmp_path, server="nonsense")

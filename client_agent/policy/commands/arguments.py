@@ -13,8 +13,6 @@ from client_agent.policy.commands.program import Option, Program
 from client_agent.policy.commands.values import Values
 from client_agent.policy.decision import Risk
 
-_FIND_OPERATORS = frozenset({"(", ")", "!", ","})
-
 
 class ArgumentReader:
     """Reads one command's arguments once, from left to right."""
@@ -27,7 +25,7 @@ class ArgumentReader:
         self._findings = findings
         self._operands: list[str] = []
         self._seen: set[str] = set()
-        values.program = program
+        values.public = program.public
         findings.label.append(program.name)
         findings.enter(program)
 
@@ -72,7 +70,6 @@ class ArgumentReader:
         self._operands.append(arg)
         if kind == "command" or self._program.style == "posix":
             self._operands += self._args[self._next :]
-            self._next = len(self._args)
             return True
         return False
 
@@ -80,9 +77,9 @@ class ArgumentReader:
         if arg in self._program.options:
             self._use(self._program.options[arg], None)
         elif arg.startswith("--"):
-            name, equals, value = arg.partition("=")
+            name, _, value = arg.partition("=")
             option = self._program.options.get(name)
-            if option is None or not equals or option.takes == "flag":
+            if option is None or option.takes == "flag":
                 self._not_understood(arg)
             else:
                 self._use(option, value)
@@ -150,18 +147,17 @@ class ArgumentReader:
                 self._values.check(kind, operand)
 
     def _enter(self, name: str) -> None:
-        """Goes on with the table of a sub-command."""
+        """Goes on with the table of a sub-command, once what stood before it is judged."""
+        self._judge_operands()
         self._findings.label.append(name)
         sub = self._program.sub.get(name)
         if sub is None:
             text = f"{' '.join(self._findings.label)!r}: {self._program.unknown_sub}"
             self._findings.opaque = True
             self._findings.raise_to(Risk.HIGH, "subcommand_unknown", text)
-            sub = Program(
-                name=name, does=self._program.does, risk=Risk.HIGH, style="scan", operands=("any",), repeats=True
-            )
+            sub = Program(name=name, does=self._program.does, risk=Risk.HIGH, style="scan")
         self._program = sub
-        self._values.program = sub
+        self._values.public = sub.public
         self._operands = []
         self._seen = set()
         self._findings.enter(sub)
@@ -171,10 +167,8 @@ class ArgumentReader:
     def _read_find(self) -> None:
         while self._next < len(self._args):
             arg = self._take()
-            if arg in _FIND_OPERATORS:
-                continue
             if not arg.startswith("-"):
-                self._values.check_path(arg)
+                self._values.check_path(arg)  # an operator such as "(" or "!" is no path, and harmless as one
             elif arg in self._program.options:
                 self._use(self._program.options[arg], None)
             else:
@@ -183,6 +177,7 @@ class ArgumentReader:
     # Programs whose every use is asked about: options are not told apart, all that may be a path is looked at.
 
     def _read_scan(self) -> None:
+        self._findings.opaque = True  # what its arguments do is not known, so that only the same ones are of its class
         position = 0
         for arg in self._args[self._next :]:
             if arg.startswith("-") and arg != "-":
@@ -190,7 +185,6 @@ class ArgumentReader:
             else:
                 self._values.check(self._program.operand_kind(position) or "any", arg)
                 position += 1
-        self._next = len(self._args)
 
     def _scan_option(self, arg: str) -> None:
         name = arg.partition("=")[0]

@@ -40,6 +40,11 @@ class Findings:
         self.reasons.extend(part.reasons)
         self.network = self.network or part.network
 
+    @property
+    def _is_singular(self) -> bool:
+        """Whether a yes to it is a yes to nothing else: the next one may go elsewhere, or run something else."""
+        return self.opaque or self.network or self.risk is Risk.HIGH
+
     def to_assessment(self, args: list[str]) -> Assessment:
         if self.refusal is not None:
             return refusing(self.refusal)
@@ -47,7 +52,7 @@ class Findings:
             label=" ".join(self.label),
             risk=self.risk,
             options=tuple(sorted(self.options)),
-            exact=tuple(args) if self.opaque else tuple(self.exact),
+            exact=tuple(args) if self._is_singular else tuple(self.exact),
             network=self.network,
         )
         return Assessment(

@@ -14,7 +14,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One option: what value it takes, and what its presence means."""
 
     name: str
-    takes: str = "flag"
+    takes: str
     risk: Risk = Risk.LOW  # what it raises the command to, at least
     why: str = ""
     refuse: bool = False
@@ -36,7 +36,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     does: str
     risk: Risk
     network: bool = False
-    style: str = "gnu"
+    style: str
     operands: tuple[str, ...] = ()
     repeats: bool = False  # whether the last kind of operand may come any number of times
     first_given_by: frozenset[str] = frozenset()  # options that take the place of the first operand

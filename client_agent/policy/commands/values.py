@@ -21,16 +21,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 
 from client_agent.policy.commands.findings import Findings
-from client_agent.policy.commands.program import Program
 from client_agent.policy.commands.python_text import judge_python
 from client_agent.policy.decision import Assessment, Inspect, PathKind, Reason, Risk
 from client_agent.policy.paths import climbs_out
 
 # The one place outside every workspace that says nothing and keeps nothing.
 NOWHERE = "/dev/null"
-STDIN = "-"
 
 # An absolute path that begins so is a path on this machine, whatever the argument is for.
 _SYSTEM = re.compile(
@@ -41,6 +40,7 @@ _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s,]*)")
 _SEPARATORS = re.compile(r"[=,:@]")
 _HOST = re.compile(r"[^/:]+:")
 _GIT_SCHEMES = frozenset({"https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp", "ftps"})
+_NUMERIC_HOST = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*")
 _MAX_PIECES = 16
 # What a path that may be no path at all is refused for.
 _FORBIDDEN = frozenset({"path_outside", "path_protected", "too_many_paths"})
@@ -57,7 +57,7 @@ class Values:
         self._findings = findings
         self._command = command
         self._shell = shell
-        self.program: Program | None = None
+        self.public: tuple[str, ...] = ()  # directories of the system that the program may be pointed at
         self._by_kind: dict[str, Callable[[str], None]] = {
             "path": self.check_path,
             "any": self.check_any,
@@ -83,7 +83,7 @@ class Values:
         self._findings.absorb(self._command(argv))
 
     def check_path(self, value: str) -> None:
-        if value in (STDIN, NOWHERE) or self._is_public(value):
+        if value == NOWHERE or self._is_public(value):
             return
         facts = self._inspect(value)
         if facts.refusal is not None:
@@ -94,13 +94,20 @@ class Values:
     def check_any(self, value: str) -> None:
         rest = _ADDRESS.sub(self._take_address, value)
         for piece in _pieces(rest):
-            if piece not in (STDIN, NOWHERE) and not self._is_public(piece):
+            if piece != NOWHERE and not self._is_public(piece):
                 self._check_piece(piece)
 
     def _take_address(self, found: re.Match[str]) -> str:
         if found[1].lower() == "file":
             self.check_path("/" + found[2].lstrip("/"))
+        elif is_local_host(found[2]):
+            self._refuse_local(found[0])
         return ""
+
+    def _refuse_local(self, address: str) -> None:
+        """A command that is given the network could talk to whatever listens on this machine, and around it."""
+        text = f"{_short(address)} is on this machine or in its own network"
+        self._findings.refuse("address_local", text)
 
     def _check_piece(self, piece: str) -> None:
         certain = _SYSTEM.match(piece) if piece.startswith("/") else not piece.startswith("~")
@@ -120,9 +127,8 @@ class Values:
 
     def _is_public(self, value: str) -> bool:
         """Whether the program's table says that it may be pointed at this directory of the system."""
-        if self.program is None or not self.program.public or "/../" in value + "/":
-            return False
-        return any(value == place or value.startswith(place + "/") for place in self.program.public)
+        climbs = "/../" in value + "/"
+        return not climbs and any(value == place or value.startswith(place + "/") for place in self.public)
 
     def _check_word(self, value: str) -> None:
         self._findings.label.append(shlex.quote(value))
@@ -134,8 +140,7 @@ class Values:
 
     def _check_python(self, value: str) -> None:
         reasons = judge_python(value, self._inspect)
-        if reasons:
-            self._findings.exact.append(value)
+        self._findings.exact.append(value)
         for reason in reasons:
             self._findings.raise_to(Risk.HIGH, reason.code, reason.text)
 
@@ -148,12 +153,16 @@ class Values:
         if "::" in value.split("/", 1)[0]:
             self._findings.refuse("transport_refused", f"{_short(value)} names a transport that runs a program")
         elif address is None:
-            if not _HOST.match(value) or value.startswith("/"):
+            if not _HOST.match(value):
                 self.check_any(value)
+            elif is_local_host(value):
+                self._refuse_local(value)
         elif address[2].startswith("-"):
             self._findings.refuse("transport_refused", f"{_short(value)} hides an option in the name of a host")
         elif address[1].lower() == "file":
             self._take_address(address)
+        elif is_local_host(address[2]):
+            self._refuse_local(value)
         elif address[1].lower() not in _GIT_SCHEMES:
             text = f"{_short(value)} needs a helper program for {address[1]!r}"
             self._findings.opaque = True
@@ -179,12 +188,25 @@ class Values:
             self._findings.raise_to(Risk.HIGH, "sets_clock", text)
 
 
+def is_local_host(rest: str) -> bool:
+    """Whether `user@host:port/path` is on this machine, in its own network, or has no host that could be told."""
+    authority = rest.split("/", 1)[0].rsplit("@", 1)[-1]
+    host = authority[1:].split("]", 1)[0] if authority.startswith("[") else authority.split(":", 1)[0]
+    host = host.rstrip(".").lower()
+    if host in ("", "localhost") or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        # 127.1, 0x7f000001 and 2130706433 are addresses to a resolver, though to nobody else.
+        return _NUMERIC_HOST.fullmatch(host) is not None
+
+
 def _pieces(value: str) -> Iterator[str]:
     """What a program might take as a path in an argument: the whole, and what stands between `=`, `,`, `:`, `@`."""
     whole = value[2:] if value.startswith("-") and not value.startswith("--") else value
-    if whole and not whole.startswith("--"):
-        yield whole
-    parts = [part for part in _SEPARATORS.split(whole) if part and not part.startswith("--")]
+    yield whole
+    parts = _SEPARATORS.split(whole)
     if len(parts) > _MAX_PIECES:
         parts = [part for part in parts if part.startswith("/") or climbs_out(part)][:_MAX_PIECES]
     yield from (part for part in parts if part != whole)

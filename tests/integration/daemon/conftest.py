@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from client_agent import config
@@ -64,12 +65,12 @@ class World:
         self.daemon: Daemon | None = None
 
     @contextlib.asynccontextmanager
-    async def running_daemon(self, **limits: int) -> AsyncIterator[Daemon]:
-        workspace = config.local_workspace(self.root, server=self.url, project_id=PROJECT)
-        if limits:
-            import msgspec
-
-            workspace = msgspec.structs.replace(workspace, limits=config.Limits(**limits))
+    async def running_daemon(self, *, unattended: str = "wait", **limits: int) -> AsyncIterator[Daemon]:
+        workspace = msgspec.structs.replace(
+            config.local_workspace(self.root, server=self.url, project_id=PROJECT),
+            limits=config.Limits(**limits),
+            approvals=config.Approvals(unattended=unattended),  # type: ignore[arg-type]
+        )
         daemon = Daemon(config.Settings(workspaces={"w": workspace}), self.state, self.broker)
         ready = asyncio.Event()
         task = asyncio.create_task(daemon.run(ready.set))

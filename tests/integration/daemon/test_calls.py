@@ -45,7 +45,7 @@ async def test_a_no_reaches_the_agent_with_its_reason_and_nothing_is_written(wor
 
 async def test_with_nobody_to_ask_the_agent_hears_so_at_once(world: World) -> None:
     world.broker.detach(world.person)
-    async with world.running_daemon():
+    async with world.running_daemon(unattended="reject"):
         response = await world.execute("write_file", path="a.md", content="x")
     assert response["status"] == "rejected"
     assert "nobody can be asked" in response["error"]

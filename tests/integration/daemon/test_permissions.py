@@ -11,14 +11,14 @@ import pytest
 
 from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Scope
-from client_agent.journal.rules import StoredRule
 from client_agent.policy.decision import Risk
+from client_agent.policy.rules import Rule
 from tests.integration.daemon.conftest import World
 
 
-def rule(rule_id: str, **fields: object) -> StoredRule:
+def rule(rule_id: str, **fields: object) -> Rule:
     now = time.time()
-    return StoredRule(id=rule_id, created_at=now, updated_at=now, **fields)  # type: ignore[arg-type]
+    return Rule(id=rule_id, created_at=now, updated_at=now, **fields)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from client_agent.journal.journal import Journal
 from client_agent.journal.verification import verify
 
 OpenJournal = Callable[..., Journal]
+StartChild = Callable[..., subprocess.Popen[str]]
 
 
 def entry(number: int, **fields: str) -> AuditEntry:
@@ -103,6 +105,34 @@ def test_the_first_entry_that_was_changed_is_named(tmp_path: Path) -> None:
         2,
         1,
     )
+
+
+def test_an_entry_that_was_removed_is_named(tmp_path: Path) -> None:
+    write(tmp_path, 0, 1, 2)
+    first, _, last = lines(tmp_path)
+    (tmp_path / "audit.jsonl").write_bytes(first + last)
+    assert verify(tmp_path).problem == "entry 3 stands where entry 2 belongs"
+
+
+def test_an_entry_of_which_only_a_part_fitted_is_written_once(start_child: StartChild, tmp_path: Path) -> None:
+    (tmp_path / "audit.log").write_text("x" * 4989 + "\n")
+    script = """
+    import resource
+    from datetime import UTC, datetime
+    from client_agent.journal.audit import AuditEntry, AuditLog
+    log = AuditLog(Path(sys.argv[1]))
+    entries = [AuditEntry(time=datetime.now(UTC), operation="READ", status="success")]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
+    try:
+        log.append(entries)
+    except JournalError as error:
+        say(error.code, os.path.getsize(Path(sys.argv[1]) / "audit.log"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    log.append(entries)
+    """
+    assert start_child(script, tmp_path).communicate(timeout=30) == ("journal_full 4990\n", "")
+    assert verify(tmp_path).entries == 1
+    assert len(lines(tmp_path, "audit.log")) == 2
 
 
 def test_an_end_cut_off_whole_is_known_from_the_journal(tmp_path: Path) -> None:

@@ -237,6 +237,19 @@ async def test_a_server_that_asks_again_gets_the_same_answer(open_journal: OpenJ
     assert take(ledger) == [("ap-1", b"no")]
 
 
+async def test_a_signal_for_what_was_asked_about_is_remembered_over_a_restart(open_journal: OpenJournal) -> None:
+    journal = open_journal()
+    ledger = journal.recover("main").ledger
+    asked = Call(tool_id="t-1", tool_name="write_file", tool_params={}, approval_id="ap-1", awaits_signal=True)
+    ledger.admit(asked, effects=True)
+    journal.flush()
+    signal = Call(tool_id="t-1", tool_name="write_file", tool_params={})
+    assert ledger.admit(signal, effects=True).standing is Standing.UNFINISHED
+    journal.close()
+    [left] = open_journal().recover("main").left_open
+    assert (left.call, left.record.approval_id) == (signal, "ap-1")
+
+
 @pytest.mark.parametrize("effects", [True, False])
 async def test_a_signal_for_what_was_rejected_is_refused_and_not_asked_again(
     open_journal: OpenJournal, effects: bool
@@ -296,7 +309,8 @@ async def test_calls_left_open_come_back_with_their_parameters(open_journal: Ope
     await ledger.begin("t-3")
     journal.close()
 
-    recovered = open_journal().recover("main")
+    journal = open_journal()
+    recovered = journal.recover("main")
     assert [(left.call, left.record.state) for left in recovered.left_open] == [
         (calls[0], CallState.PENDING),
         (calls[1], CallState.AWAITING_APPROVAL),
@@ -311,6 +325,7 @@ async def test_calls_left_open_come_back_with_their_parameters(open_journal: Ope
     assert ledger.admit(calls[3], effects=True).standing is Standing.FINISHED
     await ledger.begin("t-2")
     await ledger.finish("t-2", CallState.COMPLETED, BODY)
+    assert journal.reader.call("main", "t-3").params == {"path": "3", "password": "***"}  # type: ignore[union-attr]
 
 
 async def test_a_call_too_large_to_be_kept_is_failed_as_not_started(open_journal: OpenJournal) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,6 +174,18 @@ async def test_when_the_connection_is_back_everything_is_due(open_journal: OpenJ
     assert sorted(take(ledger.outbox, clock.now)) == ["t-0", "t-1", "t-2"]
 
 
+async def test_one_that_is_moved_forward_is_still_taken_only_once(open_journal: OpenJournal) -> None:
+    clock = Clock()
+    ledger = open_journal(now=clock).recover("main").ledger
+    await produce(ledger, "t-0")
+    take(ledger.outbox)
+    ledger.outbox.mark_retry(RESULT, "t-0", at=clock.now + 60, problem="reset")
+    assert ledger.outbox.retry(RESULT, "t-0")
+    assert ledger.outbox.wait_s(clock.now) == 0
+    assert take(ledger.outbox) == ["t-0"]
+    assert take(ledger.outbox) == []
+
+
 async def test_a_sender_that_waits_is_woken_by_a_result_with_and_without_effects(open_journal: OpenJournal) -> None:
     ledger = open_journal().recover("main").ledger
     for tool_id, effects in (("t-0", False), ("t-1", True)):
@@ -192,6 +206,21 @@ async def test_a_sender_that_waits_is_woken_when_a_retry_is_due(open_journal: Op
         await ledger.outbox.due(10)
         ledger.outbox.mark_retry(RESULT, "t-0", at=time.time() + 0.05, problem="busy")
         assert [due.post.target for due in await ledger.outbox.due(10)] == ["t-0"]
+
+
+async def test_one_whose_body_is_gone_is_a_dead_letter_and_holds_up_no_other(
+    open_journal: OpenJournal, state_dir: Path
+) -> None:
+    journal = open_journal()
+    ledger = journal.recover("main").ledger
+    await produce(ledger, "t-0")
+    await produce(ledger, "t-1")
+    journal.flush()
+    with contextlib.closing(sqlite3.connect(state_dir / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("UPDATE posts SET body = NULL WHERE target = 't-0'")
+    assert take(ledger.outbox) == ["t-1"]
+    journal.flush()
+    assert journal.reader.post("main", RESULT, "t-0").state is PostState.DEAD  # type: ignore[union-attr]
 
 
 async def test_bodies_that_are_stored_take_no_memory(open_journal: OpenJournal) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from client_agent.errors import JournalError
-from client_agent.journal import database, ledger, writer
+from client_agent.journal import database, ledger, storage, writer
 from client_agent.journal.audit import AuditEntry
 from client_agent.journal.journal import Journal
 from client_agent.journal.verification import verify
@@ -234,6 +234,7 @@ async def test_when_too_much_waits_nothing_more_is_taken_in(
     book = journal.recover("main").ledger
     with contextlib.closing(sqlite3.connect(state_dir / "journal.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
+        book.handled("1")
         with pytest.raises(JournalError):
             journal.flush()
         for number in range(10):
@@ -275,6 +276,53 @@ async def test_large_results_wait_for_the_disk_rather_than_pile_up(
         async with asyncio.timeout(30):
             await book.finish(f"t-{number}", CallState.COMPLETED, b"x" * 600)
     assert journal.reader.body(book.outbox.next_due(1, float("inf"))[0].post) == b"x" * 600
+
+
+async def test_a_mistake_of_our_own_stops_nobody_for_ever(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(_: object) -> dict[str, object]:
+        raise ZeroDivisionError
+
+    book = open_journal().recover("main").ledger
+    with monkeypatch.context() as broken:
+        broken.setattr(storage, "mask", stumble)
+        book.admit(Call(tool_id="t-1", tool_name="write_file", tool_params={}), effects=True)
+        book.decide("t-1", RUN)
+        with pytest.raises(JournalError, match="ZeroDivisionError"):
+            await book.begin("t-1")
+    assert (await book.begin("t-1")).state is CallState.EXECUTING
+
+
+async def test_pruning_a_file_that_is_held_is_an_error_for_who_asked(
+    open_journal: OpenJournal, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
+    journal = open_journal()
+    with contextlib.closing(sqlite3.connect(state_dir / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(JournalError) as busy:
+            await journal.prune()
+        assert busy.value.code == "journal_busy"
+    assert (await journal.prune()).calls == 0
+
+
+def test_a_commit_that_nobody_waits_for_any_more_harms_nothing(open_journal: OpenJournal, state_dir: Path) -> None:
+    journal = open_journal()
+    book = journal.recover("main").ledger
+
+    async def begin_and_leave() -> None:
+        book.admit(Call(tool_id="t-1", tool_name="write_file", tool_params={}), effects=True)
+        book.decide("t-1", RUN)
+        beginning = asyncio.create_task(book.begin("t-1"))
+        await asyncio.sleep(0)
+        beginning.cancel()
+
+    with contextlib.closing(sqlite3.connect(state_dir / "journal.sqlite3", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        asyncio.run(begin_and_leave())
+    journal.flush()
+    assert journal.reader.call("main", "t-1").state is CallState.EXECUTING  # type: ignore[union-attr]
 
 
 def test_closing_says_when_the_last_things_could_not_be_stored(

@@ -43,13 +43,8 @@ def test_a_class_is_named_by_program_and_sub_command(decide: Decide, line: str, 
         ("git commit -a -m one", "git commit -m two"),
         ("git add a.txt", "git add src/main.py README.md"),
         ("git log --oneline -5", "git log -20"),
-        ("npm install x", "npm install y"),
         ("npm run build", "npm run build"),
         ("python src/main.py --a b", "python src/main.py c"),
-        ("python -c 'print(1)'", "python -c 'print(2)'"),
-        ("tar -xf a.tar", "tar -xf b.tar"),
-        ("git push --force", "git push"),
-        ("find . -delete", "find src -delete"),
     ],
 )
 def test_a_class_covers_calls_of_the_same_kind(decide: Decide, allowed: str, asked: str) -> None:
@@ -59,6 +54,13 @@ def test_a_class_covers_calls_of_the_same_kind(decide: Decide, allowed: str, ask
 @pytest.mark.parametrize(
     ("allowed", "asked"),
     [
+        ("npm install x", "npm install y"),
+        ("python -c 'print(1)'", "python -c 'print(2)'"),
+        ("tar -xf a.tar", "tar -xf b.tar"),
+        ("git push --force", "git push"),
+        ("find . -delete", "find src -delete"),
+        ("git push origin main", "git push https://example.com/x.git main"),
+        ("python -m json.tool a.json", "python -m json.tool a.json b.json"),
         ("git log", "git log --output=x"),
         ("git log", "git log --oneline"),
         ("git log", "git show"),

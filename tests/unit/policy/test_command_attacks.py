@@ -510,3 +510,28 @@ def test_every_reason_is_told(decide: Decide) -> None:
     assert [
         word for word in ("'-c'", "'--force'", "'--odd'", "network") if not any(word in text for text in reasons)
     ] == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "127.0.0.1:8080", "localhost", "LOCALHOST.", "x.localhost", "printer.local", "[::1]:80",
+        "10.0.0.1",
+        "192.168.1.1", "169.254.169.254", "0.0.0.0", "127.1", "2130706433", "0x7f000001", "u:p@127.0.0.1", "",
+    ],
+)  # fmt: skip
+def test_the_network_does_not_mean_this_machine(decide: Decide, host: str) -> None:
+    for argv in (["git", "clone", f"http://{host}/x"], ["npm", "install", f"http://{host}/x.tgz"]):
+        assert decide(*argv).verdict is Verdict.REFUSE, argv
+
+
+@pytest.mark.parametrize("remote", ["localhost:x", "git@127.0.0.1:x.git"])
+def test_nor_in_the_short_spelling_of_a_remote(decide: Decide, remote: str) -> None:
+    assert decide("git", "clone", remote).verdict is Verdict.REFUSE
+    assert decide("git", "clone", "git@example.com:x.git").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize("host", ["example.com", "8.8.8.8", "git.example.org:8443", "user@example.com"])
+def test_the_network_beyond_is_asked_about(decide: Decide, host: str) -> None:
+    found = decide("git", "clone", f"https://{host}/x")
+    assert (found.verdict, found.network) == (Verdict.ASK, True)

@@ -50,6 +50,7 @@ CREATE TABLE posts (
 );
 
 CREATE INDEX posts_waiting ON posts (workspace, sequence) WHERE state = 'waiting';
+CREATE INDEX posts_refusals ON posts (created_at) WHERE kind = 'refusal';
 
 CREATE TABLE positions (
     workspace TEXT PRIMARY KEY,

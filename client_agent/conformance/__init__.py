@@ -1,0 +1,1 @@
+"""Tests other people's servers and clients: the cases of the wire protocol, over real HTTP."""

@@ -1,0 +1,1 @@
+"""The page's static files, served by `local_api`."""

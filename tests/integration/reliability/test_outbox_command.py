@@ -1,0 +1,93 @@
+"""`client-agent outbox`: shown at any time, changed while no daemon owns it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from client_agent.journal.journal import Journal
+from client_agent.journal.records import PostKind, PostState
+from client_agent.protocol.calls import Call
+from client_agent.protocol.states import CallState
+
+PROGRAM = str(Path(sys.executable).parent / "client-agent")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def outbox(state: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "CLIENT_AGENT_STATE_DIR": str(state), "CLIENT_AGENT_CONFIG": str(state / "none.toml")}
+    return subprocess.run([PROGRAM, "outbox", *args], env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def fill(state: Path) -> None:
+    """One result that waits, and one the server will never take."""
+    with closing(Journal(state)) as journal:
+        ledger = journal.recover("w").ledger
+        for tool_id in ("waiting-1", "dead-1"):
+            ledger.admit(Call(tool_id=tool_id, tool_name="write_file", tool_params={}), effects=True)
+            await ledger.finish(tool_id, CallState.FAILED, b'{"status":"failed"}')
+        ledger.outbox.mark_dead(PostKind.RESULT, "dead-1", "the server answered 404: \x1b[31mgone")
+
+
+def read(state: Path) -> dict[str, PostState]:
+    with closing(Journal(state)) as journal:
+        return {post.target: post.state for post in journal.reader.posts_not_delivered()}
+
+
+async def test_it_lists_what_waits_and_what_is_dead_with_the_reason(state: Path) -> None:
+    await fill(state)
+    listed = outbox(state, "list").stdout
+    assert "waiting-1  result  waiting  w" in listed
+    assert "the server answered 404" in listed
+    assert "\x1b" not in listed
+    posts = json.loads(outbox(state, "list", "--json").stdout)["posts"]
+    assert {post["target"]: post["state"] for post in posts} == {"waiting-1": "waiting", "dead-1": "dead"}
+
+
+async def test_a_dead_letter_is_taken_up_again(state: Path) -> None:
+    await fill(state)
+    assert outbox(state, "retry", "dead").returncode == 0
+    assert read(state) == {"waiting-1": PostState.WAITING, "dead-1": PostState.WAITING}
+
+
+async def test_what_is_dropped_is_gone(state: Path) -> None:
+    await fill(state)
+    assert outbox(state, "drop", "waiting-1").returncode == 0
+    assert read(state) == {"dead-1": PostState.DEAD}
+    assert outbox(state, "drop", "all").returncode == 0
+    assert read(state) == {}
+    assert "nothing waits" in outbox(state, "list").stdout
+
+
+async def test_a_name_that_is_not_there_is_said(state: Path) -> None:
+    await fill(state)
+    done = outbox(state, "retry", "no-such")
+    assert done.returncode == 1
+    assert "outbox list" in done.stderr
+
+
+async def test_while_a_daemon_owns_the_journal_it_is_shown_but_not_changed(state: Path) -> None:
+    await fill(state)
+    with closing(Journal(state)):
+        assert "waiting-1" in outbox(state, "list").stdout
+        done = outbox(state, "drop", "all")
+    assert done.returncode == 5
+    assert "already running" in done.stderr
+    assert len(read(state)) == 2
+
+
+def test_without_a_journal_none_is_made(state: Path) -> None:
+    done = outbox(state, "drop", "all")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert not (state / "journal.sqlite3").exists()
