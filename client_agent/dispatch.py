@@ -108,6 +108,7 @@ class Dispatcher:
         if signal is not None and (lapsed := await self._wait_for_signal(call, signal, decision)) is not None:
             waits = lapsed is not _LAPSED  # once it was signalled, the server waits for a result
             return await self._end(replace_fields(call, awaits_signal=waits), CallState.FAILED, lapsed, answer)
+        call = replace_fields(call, awaits_signal=False)  # from here on the server is owed a result
         permit = Permit(tool_id=call.tool_id, read_only=decision.read_only, network=decision.network)
         async with self._slots:
             result = await self._execute_recorded(call, permit)

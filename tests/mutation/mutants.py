@@ -46,6 +46,7 @@ _OPPOSITES = {
 }
 _DECIDED_ELSEWHERE = (ast.Compare, ast.BoolOp)  # a condition of these kinds has mutants of its own
 _ANNOTATED = {"annotation", "returns"}
+_SPLITTING = {"split", "rsplit"}
 _CODING = {"encode", "decode", "read_text"}
 _LISTS = ("elts", "keywords", "keys", "ifs", "cases")  # what a member can be taken out of
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -158,8 +159,12 @@ def _is_left_alone(field: str, node: ast.AST, parent: ast.AST) -> bool:
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
+        case ast.keyword():  # how a class is built
+            return isinstance(parent, ast.ClassDef)
         case ast.Constant(value=str()):  # a member that is missing is as good as another one; codecs have no variants
             return field == "elts" or (isinstance(parent, ast.Call) and _called(parent) in _CODING)
+        case ast.Constant(value=int()):  # how often to split is a matter of speed where one piece is taken
+            return isinstance(parent, ast.Call) and _called(parent) in _SPLITTING
     return _is_docstring(node)
 
 
