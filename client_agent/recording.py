@@ -36,9 +36,11 @@ class LedgerRecorder:
     def approved(self, call: Call, answer: Answer | None) -> None:
         if answer is None and not call.awaits_signal:
             return  # nobody was asked, here or there
+        record = self._ledger.find(call.tool_id)
+        before = record.approver if record is not None else None  # whoever said yes in an earlier run
         self._ledger.approve(
             call.tool_id,
-            approver=answer.by if answer else POLICY,
+            approver=answer.by if answer else before or POLICY,
             answer=_APPROVED if call.awaits_signal else None,
         )
 

@@ -21,13 +21,15 @@ _VERY_WIDE = frozenset("\u2e3b\ufdfd\U0001242b\U00012219")
 # Cyrillic and Greek letters that are drawn like Latin ones: a word of nothing else is a disguise.
 _TWINS = frozenset("авеіјкмнорсѕтухһԁԛԝӏуАВЕЗІЈКМНОРСЅТУХԌԚԜαεικνορτυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 _WORD = re.compile(r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")  # letters and digits, ASCII signs between them
+# More than any indentation: what follows is meant to be out of sight.
+_BLANKS = re.compile(" {41,}")
 
 
 def reveal(text: str) -> str:
     """The text on one line, everything unusual spelled out. Nothing is left out."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _WORD.sub(lambda word: _reveal_word(word[0]), "".join(map(_reveal_character, text)))
+    if not (text.isascii() and text.isprintable()):
+        text = _WORD.sub(lambda word: _reveal_word(word[0]), "".join(map(_reveal_character, text)))
+    return _BLANKS.sub(lambda blanks: f"⟨{len(blanks[0])} spaces⟩", text)
 
 
 def reveal_lines(text: str) -> list[str]:

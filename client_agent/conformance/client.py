@@ -157,7 +157,10 @@ class ClientUnderTest:
 
     async def approved_result(self, sent: Sent) -> dict[str, Any]:
         """The result of a write, which somebody had to approve."""
-        body = await self.result(sent.tool_id, patience_s=self.person_s)
+        try:
+            body = await self.result(sent.tool_id, patience_s=self.person_s)
+        except Deviation as deviation:
+            raise Deviation(f"{deviation} (did somebody say yes to {sent.params.get('path')!r}?)") from None
         if code_of(body) in _NOT_APPROVED:
             raise NotTried(f"nobody approved {sent.params.get('path')!r}")
         expect(body["status"] == "completed", f"the write failed: {body.get('error')}")

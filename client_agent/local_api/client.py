@@ -30,6 +30,10 @@ class Client:
         self._file = connection.makefile("rb")
         self._requests = 0
 
+    def close(self) -> None:
+        self._file.close()
+        self.connection.close()
+
     def request(self, op: str, **args: Any) -> Any:
         """The operation's result. Raises UserError with the daemon's own words."""
         self._requests += 1
@@ -62,8 +66,11 @@ def connecting(state_dir: Path, *, timeout_s: float | None = TIMEOUT_S) -> Itera
         connection = _connect(state_dir, address, timeout_s)
     except (OSError, msgspec.MsgspecError):
         raise NoDaemon("no daemon is running: start one with `client-agent run`") from None
-    with connection:
-        yield Client(connection)
+    client = Client(connection)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def _connect(state_dir: Path, address: Address, timeout_s: float | None) -> socket.socket:

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from client_agent.approvals.honest import reveal
 from client_agent.approvals.questions import Answer, Question
-from client_agent.journal.audit import describe
 from client_agent.local_api.messages import encode_event
-from client_agent.local_api.shown import pack_question, show_question
+from client_agent.local_api.shown import pack_question, show_question, show_target
 from client_agent.policy.decision import Decision
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult
@@ -80,7 +79,7 @@ class Feed:
                 "workspace": workspace,
                 "tool_id": reveal(call.tool_id),
                 "tool": reveal(call.tool_name),
-                "target": reveal(describe(call)[1])[:500],
+                "target": show_target(call, 500),
                 "session": reveal(call.session_id) if call.session_id is not None else None,
             },
         )

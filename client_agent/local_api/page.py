@@ -29,6 +29,7 @@ from client_agent.local_api.messages import MAX_REQUEST_BYTES
 HOST = "127.0.0.1"
 MAX_HEAD_BYTES = 16_000
 HEAD_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
 MAX_CONNECTIONS = 64
 
 _TYPES = {
@@ -200,8 +201,9 @@ class WebSocket:
         await self._flush()
         sender = asyncio.create_task(self._send())
         try:
-            while not self._protocol.close_expected() and self._protocol.state is not CLOSED:
-                data = await self._reader.read(65_536)
+            while self._protocol.state is not CLOSED:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S if self._protocol.close_expected() else None):
+                    data = await self._reader.read(65_536)
                 if not data:
                     break
                 self._protocol.receive_data(data)
@@ -215,6 +217,8 @@ class WebSocket:
 
     async def _take(self, frame: object) -> None:
         if not isinstance(frame, Frame) or frame.opcode not in (Opcode.TEXT, Opcode.CONT):
+            return
+        if self._protocol.close_expected():
             return
         self._parts.append(bytes(frame.data))
         if not frame.fin:
@@ -241,4 +245,6 @@ class WebSocket:
         for data in self._protocol.data_to_send():
             if data:
                 self._writer.write(data)
+            elif self._writer.can_write_eof():
+                self._writer.write_eof()
         await self._writer.drain()

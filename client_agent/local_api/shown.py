@@ -34,7 +34,7 @@ def show_question(question: Question, now: float, *, whole: bool = False) -> dic
         "workspace": question.workspace,
         "tool": reveal(call.tool_name),
         "server": question.server_id,
-        "target": reveal(describe(call)[1])[:200],
+        "target": show_target(call, 200),
         "risk": decision.risk.name,
         "facts": [reveal(reason.text) for reason in decision.reasons],
         "parameters": _show_parameters(question, whole=whole),
@@ -47,6 +47,12 @@ def show_question(question: Question, now: float, *, whole: bool = False) -> dic
         "seconds_left": max(0.0, question.deadline - now),
         "timeout_s": question.timeout_s,
     }
+
+
+def show_target(call: Call, max_chars: int) -> str:
+    """What a call is about, on one line; the parameters say all of it."""
+    text = reveal(describe(call)[1][: max_chars + 1])
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 def _show_parameters(question: Question, *, whole: bool) -> list[dict[str, Any]]:
@@ -104,7 +110,7 @@ def show_call(record: CallRecord) -> dict[str, Any]:
         "workspace": record.workspace,
         "tool_id": reveal(record.tool_id),
         "tool": reveal(record.tool_name),
-        "target": reveal(describe(call)[1])[:500],
+        "target": show_target(call, 500),
         "risk": record.risk,
         "verdict": record.verdict,
         "code": record.decision_code,

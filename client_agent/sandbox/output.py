@@ -57,22 +57,23 @@ class Capture:
             self._tail_start = (self._tail_start + len(data)) % self._tail_max
 
     def _write_spool(self, path: Path, data: memoryview) -> None:
-        if self._spool_fd < 0 and self.spool_path is None:
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._spool_fd = os.open(path, flags, 0o600)
-            self.spool_path = path
-            self._spool_bytes(memoryview(bytes(self._head) + self._ordered_tail()))
-        if self._spool_fd >= 0:
-            self._spool_bytes(data)
-
-    def _spool_bytes(self, data: memoryview) -> None:
+        """Whatever is wrong with the disk ends the spool, not the command."""
         try:
-            written = os.write(self._spool_fd, data[: self._spool_left])
-        except OSError:  # a full disk ends the spool, not the command
-            written, self._spool_left = 0, 0
-        self._spool_left -= written
-        if self._spool_left <= 0:
+            if self._spool_fd < 0 and self.spool_path is None:
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._spool_fd = os.open(path, flags, 0o600)
+                self.spool_path = path
+                self._append_spool(memoryview(bytes(self._head) + self._ordered_tail()))
+            self._append_spool(data)
+        except OSError:
+            self._spool = None
             self.close()
+
+    def _append_spool(self, data: memoryview) -> None:
+        if self._spool_fd >= 0:
+            self._spool_left -= os.write(self._spool_fd, data[: self._spool_left])
+            if self._spool_left <= 0:
+                self.close()
 
     def _ordered_tail(self) -> bytes:
         return bytes(self._tail[self._tail_start :] + self._tail[: self._tail_start])

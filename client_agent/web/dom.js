@@ -8,7 +8,7 @@ export function h(tag, properties = {}, ...children) {
     else if (name in element && typeof value === "boolean") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 

@@ -121,3 +121,21 @@ async def test_what_is_approved_and_then_cancelled_is_let_go(laptop: Laptop, mon
         (late,) = await peer.wait_for_posts(is_result("t/"), 1, 20)
     assert late.json()["status"] == "failed"
     assert not (laptop.root / "a.md").exists()
+
+
+async def test_a_yes_outlives_any_number_of_restarts(laptop: Laptop, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CLIENT_AGENT_TOKEN", TOKEN)
+    call = {"tool_id": "t", "tool_name": "write_file", "tool_params": {"path": "a.md", "content": "x"}}
+    asked = json.dumps({**call, "approval_id": "ap", "risk_level": "MEDIUM"})
+    async with Peer(PROJECT, TOKEN) as peer:
+        async with laptop.running(peer.url):
+            await peer.stream.send(f"id: 1\nevent: tool.approval_request\ndata: {asked}\n\n".encode())
+            await peer.wait_for_posts(lambda post: post.path.endswith("/ap/approve"), 1, 20)
+        for _ in range(2):
+            async with laptop.running(peer.url) as daemon:
+                assert set(daemon._calls) == {"t"}
+        async with laptop.running(peer.url):
+            await peer.stream.send(f"id: 2\nevent: tool.execution_signal\ndata: {json.dumps(call)}\n\n".encode())
+            (result,) = await peer.wait_for_posts(is_result("t/"), 1, 20)
+    assert result.json()["status"] == "completed", result.json()
+    assert len(laptop.person.asked) == 1

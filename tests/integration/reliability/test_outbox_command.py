@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ from client_agent.journal.journal import Journal
 from client_agent.journal.records import PostKind, PostState
 from client_agent.protocol.calls import Call
 from client_agent.protocol.states import CallState
+from client_agent.server.faults import Fault, FaultKind
+from tests.integration.reliability.conftest import Agent, Laptop, serving
 
 PROGRAM = str(Path(sys.executable).parent / "client-agent")
 
@@ -91,3 +94,17 @@ def test_without_a_journal_none_is_made(state: Path) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert not (state / "journal.sqlite3").exists()
+
+
+async def test_while_a_daemon_runs_it_does_what_is_asked(tmp_path: Path, laptop: Laptop) -> None:
+    refusal = Fault(kind=FaultKind.CODE, at="result", times=1, status=404)
+    (laptop.root / "a.txt").write_text("x")
+    async with serving(tmp_path, refusal) as url, laptop.running(url) as daemon:
+        agent = Agent(url)
+        call = await agent.submit("read_file", path="a.txt")
+        async with asyncio.timeout(20):
+            while not daemon._journal.reader.posts_not_delivered() or len(daemon._ledger.outbox):
+                await asyncio.sleep(0.02)
+        done = await asyncio.to_thread(outbox, laptop.state, "retry", call)
+        assert (done.returncode, done.stdout) == (0, "to be sent again: 1\n"), done.stderr
+        assert (await agent.outcome(call))["status"] == "completed"

@@ -67,3 +67,8 @@ def test_two_different_texts_never_look_the_same(texts: list[str]) -> None:
 
 def test_lines_are_shown_one_by_one() -> None:
     assert reveal_lines("a\n\x1bb") == ["a", "⟨U+001B⟩b"]
+
+
+def test_what_is_pushed_out_of_sight_by_blanks_is_pulled_back() -> None:
+    assert reveal("ls" + " " * 3000 + "; rm -rf src") == "ls⟨3000 spaces⟩; rm -rf src"
+    assert reveal(" " * 40 + "deeply indented") == " " * 40 + "deeply indented"

@@ -166,7 +166,7 @@ def test_a_path_may_be_attached_to_the_last_of_several_letters(with_table: Table
     decide = with_table('style = "scan"\noperands = ["text..."]\noptions = { path = "-C", text = "-t" }')
     for option in ("-Clink", "-xClink", "-C../outside"):
         assert decide(option).verdict is Verdict.REFUSE, option
-    for option in ("-C", "-Csrc", "-tlink", "-xtlink", "--xClink", "-Csrc/Clink", "--link"):
+    for option in ("-C", "-Csrc", "-xtlink", "--xClink", "-Csrc/Clink", "--link"):
         assert decide(option).verdict is Verdict.RUN, option
 
 

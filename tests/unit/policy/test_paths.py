@@ -128,6 +128,9 @@ def test_a_deny_pattern_denies(pattern: str, path: str, denied: bool) -> None:
         ("a?c", "a/c", False),
         ("a.b", "axb", False),
         ("a/**/b", "a/b", True),
+        ("a**b", "ax/yb", True),
+        ("a**b", "ax/yc", False),
+        ("a*b", "ax/yb", False),
     ],
 )
 def test_a_glob_as_a_regular_expression(pattern: str, path: str, fits: bool) -> None:
