@@ -148,7 +148,8 @@ def book(name: str) -> RuleBook:
 READ_ONLY_GIT = """
     git --version|git status|git status -s|git log -3|git show HEAD|git diff|git blame a.txt|git grep x|git shortlog -s
     git describe --tags|git rev-parse HEAD|git rev-list HEAD|git ls-files|git ls-tree HEAD|git show-ref
-    git merge-base a b|git branch|git branch -a|git branch -r|git branch -v|git branch -vv|git branch --list x|git branch --show-current
+    git merge-base a b|git branch|git branch -a|git branch -r|git branch -v|git branch -vv|git branch --list x
+    git branch --show-current
     git tag|git tag --list v*|git tag -l v*|git remote|git remote -v|git stash list|git reflog|git config --list
     git config --get user.name
 """
