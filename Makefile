@@ -22,7 +22,7 @@ run: $(READY)
 test: lint
 	$(BIN)/coverage erase
 	$(BIN)/pytest --cov --cov-report=
-	$(BIN)/coverage report --fail-under=80
+	$(BIN)/coverage report --fail-under=88
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
