@@ -12,6 +12,7 @@
     │   ├── StaleContent        the file is not what the caller thinks it is
     │   ├── SystemRefused       the operating system said no (permission, disk full, read-only)
     │   ├── Unavailable         the tool exists but cannot work here or now
+    │   ├── NoSuchProcess       no command in the background has this name, for this session
     │   ├── CallCancelled       nobody wants it any more
     │   └── CommandEnded        a limit ended it; carries what it wrote until then
     ├── LinkError               the server cannot be reached or does not accept us
@@ -96,6 +97,11 @@ class SystemRefused(CallError):
 class Unavailable(CallError):
     code = "unavailable"
     wire_type = "UnavailableError"
+
+
+class NoSuchProcess(CallError):
+    code = "no_such_process"
+    wire_type = "ProcessLookupError"
 
 
 class CallCancelled(CallError):

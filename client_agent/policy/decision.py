@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum, StrEnum, auto
 from typing import Any, TypeAlias
 
 import msgspec
@@ -34,13 +34,15 @@ class CallClass(msgspec.Struct, frozen=True, kw_only=True):
     """The calls that are of one kind with this one, for "allow this kind for the session".
 
     `label` is shown to people: "git commit", "npm run build", "write_file *.py". `exact` is what must be the same word
-    for word, since it says what is executed.
+    for word, since it says what is executed. `options` are those that do more than the call would without them, and
+    `tamed` those that keep it from doing more: "--dry-run".
     """
 
     label: str
     risk: Risk
     options: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
+    tamed: tuple[str, ...] = ()
     network: bool = False
 
     def to_text(self) -> str:
@@ -52,11 +54,12 @@ class CallClass(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(text, type=cls)
 
     def covers(self, other: CallClass) -> bool:
-        """Whether who allows this class has allowed the other call: no riskier, and no option that was not seen."""
+        """Whether who allows this class has allowed the other call: no riskier, and nothing in it that was not seen."""
         return (
             self.label == other.label
             and self.exact == other.exact
             and set(other.options) <= set(self.options)
+            and set(self.tamed) <= set(other.tamed)
             and other.risk <= self.risk
             and other.network <= self.network
         )
@@ -110,11 +113,11 @@ def refusing(reason: Reason, risk: Risk = Risk.HIGH) -> Assessment:
     return Assessment(risk=risk, refusal=reason)
 
 
-class PathKind(StrEnum):
-    MISSING = "missing"
-    FILE = "file"
-    DIRECTORY = "directory"
-    SPECIAL = "special"  # device, FIFO, socket
+class PathKind(Enum):
+    MISSING = auto()
+    FILE = auto()
+    DIRECTORY = auto()
+    SPECIAL = auto()  # device, FIFO, socket
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,18 +13,28 @@ from client_agent.errors import InvalidParameters
 from client_agent.policy.commands import Programs, assess_command, load_programs
 from client_agent.policy.decision import Assessment, Decision, Inspect, Reason, Risk, Verdict, refusing
 from client_agent.policy.files import assess_list, assess_read, assess_write
+from client_agent.policy.processes import FindProcess, assess_input, assess_kill, assess_output, assess_unseen_input
 from client_agent.policy.rules import NO_RULES, Explanation, Rule, RuleBook, Subject
 from client_agent.protocol.calls import Call
-from client_agent.protocol.tools import ExecuteCommand, Params, ToolSpec, find_spec, parse_params
+from client_agent.protocol.tools import ExecuteCommand, Params, ProcessInput, ToolSpec, find_spec, parse_params
 
 
 class Judge:
     """Decides the calls of one workspace. `user_id` is the token's `sub`: calls of another user are refused.
 
+    `find_process` looks up commands in the background, where there are any.
     Raises ConfigError when the workspace's own program tables cannot be used.
     """
 
-    def __init__(self, workspace: Workspace, *, user_id: Callable[[], str | None] | str | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        user_id: Callable[[], str | None] | str | None = None,
+        find_process: FindProcess | None = None,
+    ) -> None:
+        self._find_process = find_process
+        self._background_s = workspace.limits.background_max_s
         self._find_user_id = user_id if callable(user_id) else lambda: user_id
         programs = load_programs(workspace.policy)
         self._assessors: dict[str, Callable[[Any, Inspect], Assessment]] = {
@@ -32,8 +42,11 @@ class Judge:
             "list_directory": assess_list,
             "write_file": lambda params, inspect: assess_write(params, inspect, workspace),
             "execute_command": lambda params, inspect: self._assess_command(params, inspect, programs),
+            "process_output": lambda params, inspect: assess_output(params),
+            "process_kill": lambda params, inspect: assess_kill(params),
         }
-        self._confined = workspace.sandbox.mechanism != "none"
+        self._mechanism = workspace.sandbox.mechanism
+        self._confined = self._mechanism == "auto"  # all else leaves files and network open
 
     def decide(self, call: Call, inspect: Inspect, rules: RuleBook = NO_RULES, *, now: float | None = None) -> Decision:
         """The same answer for the same call, facts, rules and time, every time."""
@@ -57,13 +70,22 @@ class Judge:
     def _assess_command(self, params: ExecuteCommand, inspect: Inspect, programs: Programs) -> Assessment:
         """Without a sandbox nothing holds a command that was judged wrongly: every one of them asks."""
         assessment = assess_command(params, inspect, programs)
-        if self._confined or assessment.refusal is not None:
+        if params.background:
+            assessment = _in_background(assessment, self._background_s)
+        if self._confined:
             return assessment
-        unconfined = Reason("unconfined", "commands are not confined here (sandbox = none): it can do what you can do")
+        unconfined = Reason(
+            "unconfined", f"commands are not confined here (sandbox = {self._mechanism}): it can do what you can do"
+        )
         call_class = assessment.call_class and msgspec.structs.replace(assessment.call_class, risk=Risk.HIGH)
         return msgspec.structs.replace(
             assessment, risk=Risk.HIGH, reasons=(*assessment.reasons, unconfined), call_class=call_class
         )
+
+    def _assess_input(self, params: ProcessInput, session_id: str | None) -> Assessment:
+        if self._find_process is None:
+            return assess_unseen_input(params)
+        return assess_input(params, self._find_process(params.process_id, session_id), confined=self._confined)
 
     def find_subject(self, call: Call, inspect: Inspect) -> Subject | None:
         """The call as rules see it; None for one that is refused, which no rule can change."""
@@ -86,7 +108,10 @@ class Judge:
             params: Params = parse_params(spec, call.tool_params)
         except InvalidParameters as error:
             return refusing(Reason(error.code, error.message)), None
-        assessment = self._assessors[spec.name](params, inspect)
+        if isinstance(params, ProcessInput):
+            assessment = self._assess_input(params, call.session_id)
+        else:
+            assessment = self._assessors[spec.name](params, inspect)
         if assessment.refusal is not None:
             return assessment, None
         assessment = _raise_by_server(assessment, call.server_risk)
@@ -96,6 +121,15 @@ class Judge:
 def _subject(spec: ToolSpec, params: Params, assessment: Assessment) -> Subject:
     argv = (params.command, *params.args) if isinstance(params, ExecuteCommand) else ()
     return Subject(tool_name=spec.name, server_id=spec.server_id, risk=assessment.risk, argv=argv, path=assessment.path)
+
+
+def _in_background(assessment: Assessment, lifetime_s: int) -> Assessment:
+    """Who allows a command for the session has not allowed it to go on for hours."""
+    reason = Reason("background", f"goes on in the background, for {lifetime_s} s at most")
+    call_class = assessment.call_class and msgspec.structs.replace(
+        assessment.call_class, options=(*assessment.call_class.options, "background")
+    )
+    return msgspec.structs.replace(assessment, reasons=(*assessment.reasons, reason), call_class=call_class)
 
 
 def _moment(now: float | None) -> float:

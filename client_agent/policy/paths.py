@@ -20,7 +20,7 @@ WORKSPACE_CONFIG_NAME = ".client-agent.toml"
 
 # Secrets by name. A pattern without a slash is tried on every part of the path, so that it covers directories too.
 SECRET_PATTERNS: tuple[str, ...] = (
-    ".env", ".env.*", ".env-*", ".env_*", ".env~", "*.env", ".envrc", "*.tfstate", "*.tfstate.*",
+    "*.env", ".env.*", ".env-*", ".env_*", ".env~", ".envrc", "*.tfstate", "*.tfstate.*",
     "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg",
     "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "**/.config/gcloud", "**/.cargo/credentials*",
@@ -46,7 +46,7 @@ def spelling_problem(path: str) -> Reason | None:
         return Reason("path_not_text", "the path is not valid Unicode text")
     if len(encoded) > MAX_PATH_BYTES:
         return Reason("path_too_long", f"the path is longer than {MAX_PATH_BYTES} bytes")
-    if len(encoded) > MAX_NAME_BYTES and any(len(n.encode()) > MAX_NAME_BYTES for n in path.split("/")):
+    if any(len(name) > MAX_NAME_BYTES for name in encoded.split(b"/")):
         return Reason("path_too_long", f"a name in the path is longer than {MAX_NAME_BYTES} bytes")
     return _disguise(path)
 
@@ -56,13 +56,12 @@ def _disguise(path: str) -> Reason | None:
     folded = path if path.isascii() else unicodedata.normalize("NFKC", path)
     if folded.count("/") != path.count("/") or folded.count("\\") != path.count("\\"):
         return Reason("path_disguised", "the path holds a character that passes for a separator")
-    if "\\" not in folded and folded is path:
+    if "\\" not in folded and folded == path:
         return None
-    if _DRIVE.match(folded) or folded.startswith("\\\\"):
+    if _DRIVE.match(folded) or folded.startswith("\\"):
         return Reason("path_disguised", "the path is written for another platform")
-    parts = re.split(r"[/\\]", folded)
-    plain = path.split("/")
-    if any(part.strip(" ") == ".." for part in parts) and parts != plain:
+    ups = [part for part in re.split(r"[/\\]", folded) if part.strip(" ") == ".."]
+    if len(ups) > path.split("/").count(".."):
         return Reason("path_disguised", "the path holds a disguised '..'")
     return None
 
@@ -110,7 +109,8 @@ class Protection:
         names: list[str] = []
         paths: list[str] = []
         for pattern in (*SECRET_PATTERNS, WORKSPACE_CONFIG_NAME, *deny):
-            (paths if "/" in pattern.strip("/") else names).append(pattern.strip("/"))
+            bare = pattern.strip("/")
+            (paths if "/" in bare else names).append(bare)
         # Both are tried on the whole path at once, so that a path of a thousand parts costs no more than its length.
         self._names = re.compile(rf"(?:^|/)({_alternatives(names)})(?=/|$)")
         self._paths = re.compile(rf"(?:{_alternatives(paths)})(?:/.*)?", re.DOTALL)
@@ -132,8 +132,6 @@ class Protection:
 
 
 def _fold_path(path: str) -> str:
-    if path.isascii():
-        return "/".join(part.rstrip(". ") or part for part in path.lower().split("/"))
     folded = unicodedata.normalize("NFKC", path).casefold()
     return "/".join(part.rstrip(". ") or part for part in folded.split("/"))
 

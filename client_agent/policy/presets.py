@@ -42,7 +42,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         name="tests",
-        title="Run the project's tests without a question.",
+        title="Run the project's tests without a question; being programs, they can change anything in the workspace.",
         rules=_approve_commands(
             50, "tests",
             "npm test", "npm test ...", "npm run test", "npm run test:*",

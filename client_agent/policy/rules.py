@@ -26,12 +26,13 @@ Where a rule asks rather than approves, to be wide is to be safe: there `*` and 
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 
 import msgspec
@@ -139,6 +140,11 @@ class RuleBook:
         self.rules: tuple[Rule, ...] = tuple(ordered)
         self._compiled = tuple(_CompiledRule(rule, rank) for rank, rule in enumerate(ordered))
         self._about = lru_cache(maxsize=256)(self._select)
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same rules only."""
+        return hashlib.sha256(msgspec.json.encode(self.rules)).hexdigest()
 
     def match(self, subject: Subject, now: float) -> Rule | None:
         """The rule that decides this call."""

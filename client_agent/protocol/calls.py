@@ -20,6 +20,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     server_risk: str | None = None
     description: str = ""
     awaits_signal: bool = False  # so far the server has only asked for an approval
+    # The tool_id of a call that the server asks about without its parameters. This one is the question alone, under an
+    # id of its own: nothing runs for it.
+    asked_for: str | None = None
 
     @property
     def fingerprint(self) -> str:

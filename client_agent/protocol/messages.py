@@ -40,20 +40,20 @@ class ApprovalRequest(_Data, frozen=True):
     session_id: str | None = None
     user_id: str | None = None
 
-    def to_call(self) -> Call | None:
-        """The call asked about; None when the server does not say with which parameters."""
-        if self.tool_params is None:
-            return None
+    def to_call(self) -> Call:
+        """The call asked about; where the server does not say with which parameters, the question alone."""
+        blind = self.tool_params is None
         return Call(
-            tool_id=self.tool_id,
+            tool_id=f"approval/{self.approval_id}" if blind else self.tool_id,  # no tool_id has a slash
             tool_name=self.tool_name,
-            tool_params=self.tool_params,
+            tool_params=self.tool_params or {},
             approval_id=self.approval_id,
             session_id=self.session_id,
             user_id=self.user_id,
             server_risk=self.risk_level,
             description=self.description or "",
             awaits_signal=True,
+            asked_for=self.tool_id if blind else None,
         )
 
 

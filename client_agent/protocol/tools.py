@@ -18,7 +18,13 @@ MAX_PATH_CHARS = 4096
 MAX_ARGUMENTS = 4096
 MAX_ARGUMENT_CHARS = 131_072  # the kernel's own limit for one argument (MAX_ARG_STRLEN)
 
+MAX_HANDLE_CHARS = 128
+MAX_INPUT_CHARS = 65_536
+
 PathText = Annotated[str, Meta(min_length=1, max_length=MAX_PATH_CHARS)]
+
+
+Handle = Annotated[str, Meta(min_length=1, max_length=MAX_HANDLE_CHARS)]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,6 +54,22 @@ class ExecuteCommand(Params, frozen=True):
     command: Annotated[str, Meta(max_length=MAX_PATH_CHARS)]
     args: Annotated[list[Annotated[str, Meta(max_length=MAX_ARGUMENT_CHARS)]], Meta(max_length=MAX_ARGUMENTS)] = []
     timeout: Annotated[int, Meta(ge=1, le=300)] = 30
+    # Answered at once with a `process_id`. It then runs as long as the workspace's configuration lets it.
+    background: bool = False
+
+
+class ProcessOutput(Params, frozen=True):
+    process_id: Handle
+
+
+class ProcessInput(Params, frozen=True):
+    process_id: Handle
+    text: Annotated[str, Meta(max_length=MAX_INPUT_CHARS)] = ""
+    close: bool = False  # whether nothing more will be typed
+
+
+class ProcessKill(Params, frozen=True):
+    process_id: Handle
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +80,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     params: type[Params]
     effects: bool  # whether running it can change anything: such a call is executed at most once
+    risk: Literal["LOW", "MEDIUM", "HIGH"]  # as a rule; what one call's is, the policy says
     aliases: tuple[str, ...] = ()
 
 
@@ -68,6 +91,7 @@ SPECS: tuple[ToolSpec, ...] = (
         description="Read a file of the workspace: text, or a PDF or image as base64.",
         params=ReadFile,
         effects=False,
+        risk="LOW",
     ),
     ToolSpec(
         name="write_file",
@@ -75,6 +99,7 @@ SPECS: tuple[ToolSpec, ...] = (
         description="Write or append to a text file of the workspace, atomically.",
         params=WriteFile,
         effects=True,
+        risk="MEDIUM",
     ),
     ToolSpec(
         name="list_directory",
@@ -82,14 +107,40 @@ SPECS: tuple[ToolSpec, ...] = (
         description="List a directory of the workspace, optionally recursive and filtered by a glob pattern.",
         params=ListDirectory,
         effects=False,
+        risk="LOW",
     ),
     ToolSpec(
         name="execute_command",
         server_id="shell",
-        description="Run one whitelisted program in the workspace, confined, without a shell.",
+        description="Run one whitelisted program in the workspace, confined, no shell; in the background if told so.",
         params=ExecuteCommand,
         effects=True,
+        risk="MEDIUM",
         aliases=("command_executor",),
+    ),
+    ToolSpec(
+        name="process_output",
+        server_id="shell",
+        description="Read what a command in the background has written so far, and whether it still runs.",
+        params=ProcessOutput,
+        effects=False,
+        risk="LOW",
+    ),
+    ToolSpec(
+        name="process_input",
+        server_id="shell",
+        description="Type text into a command in the background, and close its input if nothing more will come.",
+        params=ProcessInput,
+        effects=True,
+        risk="HIGH",
+    ),
+    ToolSpec(
+        name="process_kill",
+        server_id="shell",
+        description="End a command in the background with everything it started.",
+        params=ProcessKill,
+        effects=True,
+        risk="LOW",
     ),
 )
 

@@ -155,21 +155,24 @@ def _is_docstring(node: ast.AST) -> bool:
 def _is_left_alone(field: str, node: ast.AST, parent: ast.AST) -> bool:
     """Texts for people, what only a type checker reads, and words for which there is another mutant already."""
     match node:
-        case ast.JoinedStr():
+        case ast.JoinedStr() | ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
         case ast.keyword():  # how a class is built
             return isinstance(parent, ast.ClassDef)
         case ast.Constant(value=str()):  # a member that is missing is as good as another one; codecs have no variants
-            return field == "elts" or (isinstance(parent, ast.Call) and _called(parent) in _CODING)
+            return field == "elts" or (isinstance(parent, ast.Call) and _called(parent) in {*_CODING, "cast"})
         case ast.Constant(value=int()):  # how often to split is a matter of speed where one piece is taken
             return isinstance(parent, ast.Call) and _called(parent) in _SPLITTING
     return _is_docstring(node)
 
 
 def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
 
 
 def _span(statement: ast.stmt) -> Span:

@@ -53,13 +53,14 @@ def run_mutants(mutants: Sequence[Mutant], tests: Path, report: Report) -> None:
             else:
                 orders, time_s = told["orders"], told["time_s"]
     if forks.wait(pid) is not Outcome.SURVIVED:
-        raise RuntimeError("the tests do not pass without a mutant")
+        raise RuntimeError(f"{tests}: the tests do not pass without a mutant; run pytest to see why")
     for mutant in mutants:
         if mutant.function is None:
             report(mutant, _try_loading(mutant, orders[str(mutant.path)], time_s))
 
 
 def _run_session(mutants: Sequence[Mutant], tests: Path, writer: int) -> bool:
+    forks.silence(1)
     session = _Session(mutants, writer)
     pytest.main([*_OPTIONS, str(tests)], plugins=[session])
     return session.is_done

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from client_agent import config
+from client_agent.config import file
 from client_agent.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
@@ -100,7 +101,7 @@ def test_the_example_shows_the_defaults(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("lnk = 1", ["lnk: unknown key", "did you mean 'link'?"]),
-        ("colour = 1", ["colour: unknown key", "known keys: log_level, link"]),
+        ("colour = 1", ["colour: unknown key", "known keys: version, log_level, link"]),
         ('log_level = "loud"', ["log_level: found 'loud'", "one of 'debug', 'info', 'warning', 'error'"]),
         ("[link]\nheartbeat_deadline_s = -1", ["link.heartbeat_deadline_s: found -1", "expected float > 0"]),
         ("[link]\nproxy = 3", ["link.proxy: found 3, expected str"]),
@@ -207,3 +208,33 @@ def test_a_directory_alone_makes_a_workspace_with_default_policy(tmp_path: Path)
     assert workspace.limits == config.Limits()
     with pytest.raises(ConfigError, match="expected an http"):
         config.local_workspace(tmp_path, server="nonsense")
+
+
+def test_a_file_of_an_older_format_is_read_as_if_it_were_of_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename(raw: dict[str, Any]) -> None:
+        raw["log_level"] = raw.pop("verbosity")
+
+    monkeypatch.setattr(file, "UPGRADES", (rename,))
+    path = tmp_path / "config.toml"
+    path.write_text('verbosity = "debug"\n')
+    assert config.load(path).log_level == "debug"
+    path.write_text('version = 2\nlog_level = "error"\n')
+    assert (config.load(path).version, config.load(path).log_level) == (2, "error")
+
+
+def test_a_file_of_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("version = 2\nunheard_of = true\n")
+    with pytest.raises(ConfigError, match="newer client-agent") as caught:
+        config.load(path)
+    assert caught.value.code == "downgrade"
+
+
+@pytest.mark.parametrize("version", ["0", "-1", '"1"', "1.0", "[]"])
+def test_a_format_that_is_no_number_is_told(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"version = {version}\n")
+    with pytest.raises(ConfigError, match="version: found"):
+        config.load(path)

@@ -25,7 +25,6 @@ class ArgumentReader:
         self._findings = findings
         self._operands: list[str] = []
         self._seen: set[str] = set()
-        values.public = program.public
         findings.label.append(program.name)
         findings.enter(program)
 
@@ -55,18 +54,17 @@ class ArgumentReader:
                 break
             if arg.startswith("-") and arg != "-":
                 self._read_option(arg)
-            elif self._stops_at(arg):
+            elif program.operand_kind(len(self._operands)) == "sub":
+                self._enter(arg)
+            elif self._takes_the_rest(arg):
                 break
             if self._program is not program:
                 return
         self._judge_operands()
 
-    def _stops_at(self, arg: str) -> bool:
-        """Takes an operand; True when everything after it has been taken too, or belongs to a sub-command."""
+    def _takes_the_rest(self, arg: str) -> bool:
+        """Takes an operand; True when everything after it has been taken too."""
         kind = self._program.operand_kind(len(self._operands))
-        if kind == "sub":
-            self._enter(arg)
-            return True
         self._operands.append(arg)
         if kind == "command" or self._program.style == "posix":
             self._operands += self._args[self._next :]
@@ -83,22 +81,28 @@ class ArgumentReader:
                 self._not_understood(arg)
             else:
                 self._use(option, value)
-        elif self._program.digits is not None and arg[1:].isdigit() and arg.isascii():
-            self._use(self._program.digits, None)
         else:
             self._read_cluster(arg)
 
     def _read_cluster(self, arg: str) -> None:
-        """Letters behind one dash: flags, of which the last may have a value attached."""
+        """Letters behind one dash: flags, of which the last may have a value attached, or a number behind them."""
         for index, letter in enumerate(arg[1:], start=1):
             option = self._program.options.get("-" + letter)
             if option is None:
-                self._not_understood(arg)
+                self._read_number(arg, index)
                 return
             if option.takes != "flag":
                 self._use(option, arg[index + 1 :] or None)
                 return
             self._use(option, None)
+
+    def _read_number(self, arg: str, start: int) -> None:
+        """What is left of an option, which is understood only as a number: `-5`, `-n5`."""
+        rest = arg[start:]
+        if self._program.digits is not None and rest.isascii() and rest.isdigit():
+            self._use(self._program.digits, None)
+        else:
+            self._not_understood(arg)
 
     def _use(self, option: Option, value: str | None) -> None:
         """Notes an option, takes its value from the next argument where it must have one, and judges both."""
@@ -108,7 +112,7 @@ class ArgumentReader:
                 return
             value = self._take()
         self._seen.add(option.name)
-        self._judge_option(option, value)
+        self._judge_option(option)
         if value is None:
             return
         if option.kind == "sub":
@@ -119,16 +123,17 @@ class ArgumentReader:
         else:
             self._values.check(option.kind, value)
 
-    def _judge_option(self, option: Option, value: str | None) -> None:
+    def _judge_option(self, option: Option) -> None:
         findings = self._findings
         if option.refuse:
             findings.refuse("option_refused", f"{option.name!r} {option.why}")
         elif option.why:
             findings.raise_to(option.risk, "option_risky", f"{option.name!r} {option.why}")
         findings.network = findings.network or option.network
-        # What raises the risk is part of the class word for word.
-        raising = option.risk > self._program.risk and value is not None
-        findings.options.add(f"{option.name}={value}" if raising else option.name)
+        if option.tames:
+            findings.tamed.add(option.name)
+        if option.why:  # what the table has something to say about is part of the class
+            findings.options.add(option.name)
 
     def _judge_operands(self) -> None:
         program = self._program
@@ -139,7 +144,6 @@ class ArgumentReader:
                 self._values.check_command(self._operands[position - shift :])
                 return
             if kind is None:
-                self._findings.opaque = True
                 text = f"{' '.join(self._findings.label)!r} takes no operand {operand[:80]!r} that is known"
                 self._findings.raise_to(Risk.HIGH, "operand_unknown", text)
                 self._values.check_any(operand)
@@ -150,17 +154,20 @@ class ArgumentReader:
         """Goes on with the table of a sub-command, once what stood before it is judged."""
         self._judge_operands()
         self._findings.label.append(name)
-        sub = self._program.sub.get(name)
-        if sub is None:
-            text = f"{' '.join(self._findings.label)!r}: {self._program.unknown_sub}"
-            self._findings.opaque = True
-            self._findings.raise_to(Risk.HIGH, "subcommand_unknown", text)
-            sub = Program(name=name, does=self._program.does, risk=Risk.HIGH, style="scan")
+        sub = self._program.sub.get(name) or self._unknown_sub(name)
         self._program = sub
         self._values.public = sub.public
         self._operands = []
         self._seen = set()
         self._findings.enter(sub)
+
+    def _unknown_sub(self, name: str) -> Program:
+        if self._program.modules and self._values.is_module(name):
+            does = "runs a module of the workspace"
+            return Program(name=name, does=does, risk=self._program.risk, style="scan")
+        text = f"{' '.join(self._findings.label)!r}: {self._program.unknown_sub}"
+        self._findings.raise_to(Risk.HIGH, "subcommand_unknown", text)
+        return Program(name=name, does=self._program.does, risk=Risk.HIGH, style="scan")
 
     # find has a language of its own: paths, then tests and actions that look like options.
 
@@ -177,25 +184,40 @@ class ArgumentReader:
     # Programs whose every use is asked about: options are not told apart, all that may be a path is looked at.
 
     def _read_scan(self) -> None:
-        self._findings.opaque = True  # what its arguments do is not known, so that only the same ones are of its class
+        if not self._program.options:  # what its arguments do is not known, so that only the same ones are of its class
+            self._findings.opaque = True
         position = 0
+        is_text = False
         for arg in self._args[self._next :]:
-            if arg.startswith("-") and arg != "-":
-                self._scan_option(arg)
+            if is_text:
+                is_text = False
+            elif arg.startswith("-") and arg != "-":
+                is_text = self._scan_option(arg)
             else:
                 self._values.check(self._program.operand_kind(position) or "any", arg)
                 position += 1
 
-    def _scan_option(self, arg: str) -> None:
+    def _scan_option(self, arg: str) -> bool:
+        """Judges one option, and what is attached to it; True when the next argument is its value, and only text."""
         name = arg.partition("=")[0]
-        self._findings.options.add(name)
-        option = self._program.options.get(name)
-        if option is not None:
-            self._judge_option(option, None)
-        self._values.check_any(arg)
-        if arg.startswith("--"):
-            return
-        for index, letter in enumerate(arg[1:], start=1):  # a path attached to the last of several letters
+        options = self._program.options
+        known = [options[name]] if name in options else [options[key] for key in options if _abbreviates(name, key)]
+        for option in known:
+            self._judge_option(option)
+        if [option.takes for option in known] == ["text"]:
+            return "=" not in arg
+        if not known:
+            self._findings.opaque = True
+        attached = options.get(arg[:2])
+        if attached is None or attached.takes != "text":
+            self._values.check_any(arg)
+        if not arg.startswith("--"):
+            self._scan_cluster(arg)
+        return False
+
+    def _scan_cluster(self, arg: str) -> None:
+        """A path attached to the last of several letters."""
+        for index, letter in enumerate(arg[1:], start=1):
             option = self._program.options.get("-" + letter)
             if option is not None and option.takes == "path":
                 if arg[index + 1 :]:
@@ -217,7 +239,11 @@ class ArgumentReader:
         return taken
 
     def _not_understood(self, arg: str) -> None:
-        self._findings.opaque = True
         text = f"{' '.join(self._findings.label)!r} has no option {arg[:80]!r} that is known to be harmless"
         self._findings.raise_to(Risk.HIGH, "option_unknown", text)
         self._values.check_any(arg)
+
+
+def _abbreviates(name: str, known: str) -> bool:
+    """Whether a program that takes long options abbreviated could take this one for the known."""
+    return len(name) > len("--") and known.startswith(name)

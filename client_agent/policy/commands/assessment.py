@@ -73,7 +73,7 @@ class _CommandJudge:
         if self._depth > _MAX_DEPTH:
             findings.raise_to(Risk.HIGH, "command_nested", "commands are nested too deeply to judge")
             return findings.to_assessment(args)
-        values = Values(self._inspect, findings, self._assess_inner, self._judge_shell)
+        values = Values(self._inspect, findings, self._assess_inner, self._judge_shell, program.public)
         reached = ArgumentReader(program, args, values, findings).read()
         findings.reasons.insert(0, _describe(" ".join(findings.label), reached))
         if findings.network:

@@ -16,6 +16,7 @@ class Findings:
         self.network = False
         self.label: list[str] = []
         self.options: set[str] = set()
+        self.tamed: set[str] = set()
         self.exact: list[str] = []
         self.opaque = False  # whether something was not understood, so that only the very same command is of its class
 
@@ -48,11 +49,14 @@ class Findings:
     def to_assessment(self, args: list[str]) -> Assessment:
         if self.refusal is not None:
             return refusing(self.refusal)
+        label = " ".join(self.label)
+        exact = tuple(args) if self._is_singular else tuple(self.exact)
         call_class = CallClass(
-            label=" ".join(self.label),
+            label=f"{label} (exactly this)" if exact else label,
             risk=self.risk,
             options=tuple(sorted(self.options)),
-            exact=tuple(args) if self._is_singular else tuple(self.exact),
+            exact=exact,
+            tamed=tuple(sorted(self.tamed)),
             network=self.network,
         )
         return Assessment(

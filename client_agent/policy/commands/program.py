@@ -19,6 +19,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     refuse: bool = False
     network: bool = False
+    tames: bool = False  # whether the command does more without it
 
     @property
     def kind(self) -> str:
@@ -45,6 +46,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     public: tuple[str, ...] = ()  # directories of the system that this program may be pointed at
     sub: dict[str, Program] = {}
     unknown_sub: str = ""
+    modules: bool = False  # whether a sub-command that is not known may be a module of the workspace
 
     def operand_kind(self, position: int) -> str | None:
         """What the operand at this position is; None when there should be none."""
@@ -64,7 +66,7 @@ class Programs:
 
     def nearest(self, name: str) -> str | None:
         """The allowed name that a person may have meant."""
-        return next(iter(difflib.get_close_matches(name[:64].casefold(), self._by_name, n=1)), None)
+        return next(iter(difflib.get_close_matches(name[:64].casefold(), self._by_name)), None)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def _judge_node(node: ast.AST, inspect: Inspect) -> Iterator[Reason]:
             for alias in names:
                 yield from _judge_module(alias.name)
         case ast.ImportFrom(module=module, names=names):
-            yield from _judge_module(module or "")
+            if module:
+                yield from _judge_module(module)
             for alias in names:
                 yield from _judge_name(alias.name, {**_BARE_NAMES, "remove": "deletes files"})
         case ast.Name(id=name):

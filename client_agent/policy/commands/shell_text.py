@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from client_agent.policy.commands.findings import Findings
 from client_agent.policy.commands.values import NOWHERE
@@ -23,7 +23,8 @@ MAX_BYTES = 16_384
 # Parts that add nothing to the commands in them.
 _PLAIN_TYPES = "program list pipeline negated_command subshell compound_statement redirected_statement comment"
 _PLAIN = frozenset(_PLAIN_TYPES.split())
-_EXPANDING = frozenset("*?[]~{}\\$`!#")
+# What else the shell would do with a word; `$` and backquotes are no part of one to the parser.
+_EXPANDING = frozenset(["*", "?", "[", "]", "~", "{", "}", "\\", "!", "#"])
 # Parts of the shell itself, which change what comes after them or cannot be judged as a program.
 _BUILTIN_NAMES = """
     . : [ alias bg bind break builtin caller cd command compgen complete continue declare dirs disown enable eval
@@ -47,10 +48,10 @@ class ShellJudge:
         if len(source) > MAX_BYTES:
             self._note("shell_unparsed", f"the text has over {MAX_BYTES} bytes: too long to judge")
             return
-        if not text.replace("\n", "").replace("\t", "").isprintable():
+        if not all(ch.isprintable() or ch in {"\n", "\t"} for ch in text):
             self._note("shell_unparsed", "the text holds characters that cannot be seen")
         root = _parser().parse(source).root_node
-        if root.has_error:
+        if root.has_error or _passed_over(source, root):
             self._note("shell_unparsed", "the text cannot be parsed as shell commands")
         nodes = [root]
         while nodes:
@@ -67,13 +68,14 @@ class ShellJudge:
         if node.type == "file_redirect":
             return self._judge_redirect(node)
         if node.type != "ERROR" and _literal(node) is None:
-            what = node.type.replace("_", " ")
-            self._note("shell_unknowable", f"{_text(node)[:80]!r} ({what}) cannot be known beforehand")
+            self._note_unknowable(node)
         return True
 
     def _judge_command(self, node: Node) -> bool:
-        words = [_literal(child) for child in node.named_children]
+        words = [_literal(child) for child in node.children]
         argv = [word for word in words if word is not None]
+        if node.child_count > node.named_child_count:
+            self._note_unknowable(node)
         if len(argv) < len(words):
             return True  # the parts that are no plain words say so themselves
         if argv[0] in _BUILTINS:
@@ -85,15 +87,15 @@ class ShellJudge:
     def _judge_redirect(self, node: Node) -> bool:
         target = node.child_by_field_name("destination")
         path = None if target is None else _literal(target)
-        operator = next((child.type for child in node.children if not child.is_named), "")
+        parts = {child.type for child in node.children}  # the operator among them
         if path is None:
             return True
-        if path == NOWHERE or (operator in (">&", "<&") and path.isdigit()):
+        if path == NOWHERE or (parts & {">&", "<&"} and path.isdigit()):
             return False
         refusal = self._inspect(path).refusal
         if refusal is not None:
             self._findings.refuse(refusal.code, f"{path[:80]!r}: {refusal.text}")
-        elif operator != "<":
+        elif "<" not in parts:
             self._judge_write(path)
         return False
 
@@ -103,8 +105,24 @@ class ShellJudge:
             self._findings.refuse("extension_refused", f"files ending in {extension!r} are never written")
         self._note("shell_writes", f"writes {path[:80]!r}")
 
+    def _note_unknowable(self, node: Node) -> None:
+        what = node.type.replace("_", " ")
+        self._note("shell_unknowable", f"{_text(node)[:80]!r} ({what}) cannot be known beforehand")
+
     def _note(self, code: str, text: str) -> None:
         self._findings.raise_to(Risk.HIGH, code, text)
+
+
+def _passed_over(source: bytes, root: Node) -> bytes:
+    """What of the text is in no part of the tree, blanks apart: an escaped blank as a word, a line that goes on."""
+    left = bytearray(source)
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.children
+        if not node.children:  # the last comes first, so that the places of the others stay as they are
+            del left[node.start_byte : node.end_byte]
+    return bytes(left).strip()
 
 
 def _literal(node: Node) -> str | None:
@@ -118,14 +136,14 @@ def _literal(node: Node) -> str | None:
         case "string":
             return None if set('\\$`"!') & set(text[1:-1]) else text[1:-1]
         case "concatenation" | "command_name":
-            parts = [_literal(child) for child in node.named_children]
-            return None if None in parts else "".join(part for part in parts if part is not None)
-        case _:
-            return None
+            parts = [_literal(child) for child in node.children]
+            known = [part for part in parts if part is not None]
+            return "".join(known) if len(known) == len(parts) else None
+    return None
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return cast("bytes", node.text).decode("utf-8", "replace")  # None only where text is read as it is parsed
 
 
 @cache

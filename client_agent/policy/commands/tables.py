@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import get_args
 
 import msgspec
@@ -27,14 +28,15 @@ _DIGITS = "-#"  # how a table writes a number behind a dash
 @cache
 def builtin_tables() -> dict[str, ProgramTable]:
     """The tables that come with this program, by name and alias."""
-    directory = resources.files("client_agent.policy") / "programs"
-    entries = sorted(directory.iterdir(), key=lambda entry: entry.name)
+    return read_tables(resources.files("client_agent.policy") / "programs")
+
+
+def read_tables(directory: Traversable) -> dict[str, ProgramTable]:
+    """The tables of a directory, by name and alias, in the order of their names; other files are none of ours."""
+    names = sorted(entry.name for entry in directory.iterdir())
+    texts = {name: (directory / name).read_text("utf-8") for name in names if name.endswith(".toml")}
     return _with_aliases(
-        {
-            entry.name.removesuffix(".toml"): msgspec.convert(tomllib.loads(entry.read_text("utf-8")), ProgramTable)
-            for entry in entries
-            if entry.name.endswith(".toml")
-        }
+        {name.removesuffix(".toml"): msgspec.convert(tomllib.loads(text), ProgramTable) for name, text in texts.items()}
     )
 
 
@@ -106,6 +108,8 @@ def _named(table: ProgramTable | OptionSet) -> Iterator[Option]:
                 refuse=fact.refuse,
                 network=fact.network,
             )
+    if isinstance(table, ProgramTable):
+        yield from (Option(name=name, takes="flag", tames=True) for name in table.tames.split())
 
 
 def _bare_program(name: str, table: ProgramTable, parent: Program | None) -> Program:
@@ -121,6 +125,7 @@ def _bare_program(name: str, table: ProgramTable, parent: Program | None) -> Pro
         first_given_by=frozenset(table.first_given_by.split()),
         public=table.public or (parent.public if parent else ()),
         unknown_sub=table.unknown_sub,
+        modules=table.modules,
     )
 
 
@@ -139,7 +144,7 @@ def _operands(name: str, table: ProgramTable) -> tuple[tuple[str, ...], bool]:
 
 def _tightened(program: Program, added: ProgramTable) -> Program:
     """The program as a second table has it, apart from options and sub-commands."""
-    fixed = [key for key in ("style", "operands", "first_given_by", "public") if getattr(added, key)]
+    fixed = [key for key in ("style", "operands", "first_given_by", "public", "modules") if getattr(added, key)]
     if fixed:
         text = f"{program.name!r} is built in: {fixed[0]!r} cannot be changed; options and sub-commands can be added"
         raise ConfigError(f"program {text}")
@@ -154,4 +159,5 @@ def _stricter(known: Option, added: Option) -> Option:
         why=known.why or added.why,
         refuse=known.refuse or added.refuse,
         network=known.network or added.network,
+        tames=known.tames or added.tames,
     )

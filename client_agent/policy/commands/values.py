@@ -14,6 +14,9 @@ remote   a repository of git: an address, or a path
 refspec  what git is to push where: overwrites with "+", deletes with ":"
 archive  a path that tar would take as another machine's where it holds a colon
 format   an output format beginning with "+"
+moment   a point in time as `date` reads it, which can name a file of time zones
+tailed   a path that tail would take as an old option where it begins with a plus
+pretty   a format or an order of git's, which can have signatures checked
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from client_agent.policy.commands.findings import Findings
 from client_agent.policy.commands.python_text import judge_python
@@ -41,23 +45,35 @@ _SEPARATORS = re.compile(r"[=,:@]")
 _HOST = re.compile(r"[^/:]+:")
 _GIT_SCHEMES = frozenset({"https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp", "ftps"})
 _NUMERIC_HOST = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*")
+_ELSEWHERE = re.compile(r"~|[A-Za-z][A-Za-z0-9+.-]*:/")  # the home directory as a shell knows it, an address
+_ZONE_FILE = re.compile(r"TZ=[\"':]*[/.~]")
+_FOLLOWING = re.compile(r"\+\d*[bcl]?f")
+_SIGNATURE = re.compile(r"%[-+ ]?G|(?:%\(|^-?)\*?signature")
 _MAX_PIECES = 16
 # What a path that may be no path at all is refused for.
 _FORBIDDEN = frozenset({"path_outside", "path_protected", "too_many_paths"})
 
-JudgeCommand = Callable[[list[str]], Assessment]
-JudgeShell = Callable[[str, Findings], None]
+if TYPE_CHECKING:
+    JudgeCommand = Callable[[list[str]], Assessment]
+    JudgeShell = Callable[[str, Findings], None]
 
 
 class Values:
     """Judges the values of one command and notes what it finds."""
 
-    def __init__(self, inspect: Inspect, findings: Findings, command: JudgeCommand, shell: JudgeShell) -> None:
+    def __init__(
+        self,
+        inspect: Inspect,
+        findings: Findings,
+        command: JudgeCommand,
+        shell: JudgeShell,
+        public: tuple[str, ...],
+    ) -> None:
         self._inspect = inspect
         self._findings = findings
         self._command = command
         self._shell = shell
-        self.public: tuple[str, ...] = ()  # directories of the system that the program may be pointed at
+        self.public = public  # directories of the system that the program may be pointed at
         self._by_kind: dict[str, Callable[[str], None]] = {
             "path": self.check_path,
             "any": self.check_any,
@@ -69,6 +85,9 @@ class Values:
             "refspec": self._check_refspec,
             "archive": self._check_archive,
             "format": self._check_format,
+            "moment": self._check_moment,
+            "tailed": self._check_tailed,
+            "pretty": self._check_pretty,
         }
 
     def check(self, kind: str, value: str) -> None:
@@ -88,21 +107,23 @@ class Values:
         facts = self._inspect(value)
         if facts.refusal is not None:
             self._refuse(value, facts.refusal)
+        elif facts.kind is PathKind.MISSING and _ELSEWHERE.match(value):
+            self._seems_outside(value)  # the program takes it as it stands, but who wrote it meant another place
         elif facts.kind is PathKind.SPECIAL:
             self._findings.raise_to(Risk.HIGH, "special_file", f"{_short(value)} is a device, FIFO or socket")
 
     def check_any(self, value: str) -> None:
-        rest = _ADDRESS.sub(self._take_address, value)
-        for piece in _pieces(rest):
+        for address in _ADDRESS.finditer(value):
+            self._check_address(address)
+        for piece in _pieces(_ADDRESS.sub("", value)):
             if piece != NOWHERE and not self._is_public(piece):
                 self._check_piece(piece)
 
-    def _take_address(self, found: re.Match[str]) -> str:
-        if found[1].lower() == "file":
+    def _check_address(self, found: re.Match[str]) -> None:
+        if found[1].lower().endswith("file"):  # npm knows git+file, too
             self.check_path("/" + found[2].lstrip("/"))
         elif is_local_host(found[2]):
             self._refuse_local(found[0])
-        return ""
 
     def _refuse_local(self, address: str) -> None:
         """A command that is given the network could talk to whatever listens on this machine, and around it."""
@@ -122,7 +143,6 @@ class Values:
         self._findings.refuse(refusal.code, text)
 
     def _seems_outside(self, piece: str) -> None:
-        self._findings.opaque = True
         self._findings.raise_to(Risk.HIGH, "seems_outside", f"{_short(piece)} looks like a path outside the workspace")
 
     def _is_public(self, value: str) -> bool:
@@ -150,7 +170,7 @@ class Values:
 
     def _check_remote(self, value: str) -> None:
         address = _ADDRESS.match(value)
-        if "::" in value.split("/", 1)[0]:
+        if "::" in value.partition("/")[0]:
             self._findings.refuse("transport_refused", f"{_short(value)} names a transport that runs a program")
         elif address is None:
             if not _HOST.match(value):
@@ -160,17 +180,15 @@ class Values:
         elif address[2].startswith("-"):
             self._findings.refuse("transport_refused", f"{_short(value)} hides an option in the name of a host")
         elif address[1].lower() == "file":
-            self._take_address(address)
+            self._check_address(address)
         elif is_local_host(address[2]):
             self._refuse_local(value)
         elif address[1].lower() not in _GIT_SCHEMES:
             text = f"{_short(value)} needs a helper program for {address[1]!r}"
-            self._findings.opaque = True
             self._findings.raise_to(Risk.HIGH, "transport_unknown", text)
 
     def _check_refspec(self, value: str) -> None:
         if value.startswith(("+", ":")):
-            self._findings.exact.append(value)
             text = f"{_short(value)} overwrites or deletes what others have"
             self._findings.raise_to(Risk.HIGH, "overwrites_remote", text)
         self.check_any(value)
@@ -187,12 +205,33 @@ class Values:
             text = f"{_short(value)} is no output format, and would set the clock"
             self._findings.raise_to(Risk.HIGH, "sets_clock", text)
 
+    def _check_moment(self, value: str) -> None:
+        if _ZONE_FILE.search(value) or ("TZ=" in value and ".." in value):
+            self._findings.raise_to(Risk.HIGH, "names_zone_file", f"{_short(value)} reads a file of time zones")
+
+    def _check_tailed(self, value: str) -> None:
+        if _FOLLOWING.fullmatch(value):
+            self._findings.raise_to(Risk.MEDIUM, "goes_on", f"{_short(value)} goes on until it is stopped")
+        self.check_path(value)
+
+    def _check_pretty(self, value: str) -> None:
+        if _SIGNATURE.search(value):
+            self._findings.raise_to(Risk.HIGH, "checks_signature", f"{_short(value)} runs gpg")
+
+    def is_module(self, name: str) -> bool:
+        """Whether Python would find a module of this name in the workspace."""
+        if not all(part.isidentifier() for part in name.split(".")):
+            return False
+        path = name.replace(".", "/")
+        found = map(self._inspect, (f"{path}/__main__.py", f"{path}.py", f"src/{path}/__main__.py", f"src/{path}.py"))
+        return any(facts.kind is PathKind.FILE and facts.refusal is None for facts in found)
+
 
 def is_local_host(rest: str) -> bool:
     """Whether `user@host:port/path` is on this machine, in its own network, or has no host that could be told."""
     authority = rest.split("/", 1)[0].rsplit("@", 1)[-1]
     host = authority[1:].split("]", 1)[0] if authority.startswith("[") else authority.split(":", 1)[0]
-    host = host.rstrip(".").lower()
+    host = host.removesuffix(".").lower()
     if host in ("", "localhost") or host.endswith((".localhost", ".local", ".internal")):
         return True
     try:

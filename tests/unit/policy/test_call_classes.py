@@ -26,10 +26,13 @@ def class_of(decide: Decide, line: str) -> CallClass:
         ("git stash pop", "git stash pop"),
         ("ls -la", "ls"),
         ("python -m pytest -q", "python -m pytest"),
-        ("npm install left-pad", "npm install"),
-        ("git foo", "git foo"),
+        ("npm install left-pad", "npm install (exactly this)"),
+        ("git foo a", "git foo (exactly this)"),
+        ("python -c 'print(1)'", "python (exactly this)"),
+        ("npm version patch", "npm version patch"),
+        ("git notes show", "git notes show"),
         ("python src/main.py -v", "python src/main.py"),
-        ("make 'a b'", "make 'a b'"),
+        ("make 'a b'", "make 'a b' (exactly this)"),
     ],
 )
 def test_a_class_is_named_by_program_and_sub_command(decide: Decide, line: str, label: str) -> None:
@@ -43,6 +46,14 @@ def test_a_class_is_named_by_program_and_sub_command(decide: Decide, line: str, 
         ("git commit -a -m one", "git commit -m two"),
         ("git add a.txt", "git add src/main.py README.md"),
         ("git log --oneline -5", "git log -20"),
+        ("git log", "git log --oneline --stat -3 -- src"),
+        ("git commit -m x", "git commit -am y --signoff"),
+        ("git commit -m x --amend", "git commit -m y"),
+        ("git rm a.txt", "git rm --dry-run a.txt"),
+        ("git rm -n --cached a.txt", "git rm --cached -n src/main.py"),
+        ("python -m pytest -q", "python -m pytest -x tests/test_a.py"),
+        ("python -m pytest", "python -m pytest -k 'a and b' --maxfail=1"),
+        ("python -m unittest -v", "python -m unittest tests.test_a"),
         ("npm run build", "npm run build"),
         ("python src/main.py --a b", "python src/main.py c"),
     ],
@@ -62,9 +73,29 @@ def test_a_class_covers_calls_of_the_same_kind(decide: Decide, allowed: str, ask
         ("git push origin main", "git push https://example.com/x.git main"),
         ("python -m json.tool a.json", "python -m json.tool a.json b.json"),
         ("git log", "git log --output=x"),
-        ("git log", "git log --oneline"),
         ("git log", "git show"),
         ("git commit -m x", "git commit -m x --no-verify"),
+        ("git commit -m x", "git commit -nm x"),
+        ("git commit -m x", "git commit --amend"),
+        ("git commit --dry-run", "git commit -m x"),
+        ("git add a.txt", "git add -f a.txt"),
+        ("git add -n a.txt", "git add a.txt"),
+        ("git rm -n a.txt", "git rm a.txt"),
+        ("git rm --cached a.txt", "git rm a.txt"),
+        ("git apply --check a.patch", "git apply a.patch"),
+        ("git restore --staged a.txt", "git restore a.txt"),
+        ("git restore --staged a.txt", "git restore --staged --worktree a.txt"),
+        ("git checkout -b x", "git checkout -- ."),
+        ("git branch x", "git branch -d x"),
+        ("git branch", "git branch -m x"),
+        ("git notes show", "git notes remove"),
+        ("git reflog", "git reflog delete x"),
+        ("npm uninstall x --dry-run", "npm uninstall x"),
+        ("npm version", "npm version patch"),
+        ("npm pkg get name", "npm pkg set name=x"),
+        ("python -m pytest", "python -m pytest --rootdir=src"),
+        ("python -m pytest", "python -m pytest --basetemp=src"),
+        ("python -m mypy src", "python -m mypy tests"),
         ("git push", "git push --force"),
         ("git push origin +a", "git push origin +b"),
         ("git -c a.b=c log", "git -c core.pager=x log"),
@@ -102,3 +133,9 @@ def test_a_class_does_not_cover_the_network_where_it_was_not_needed() -> None:
 def test_a_class_survives_being_stored_as_text(decide: Decide) -> None:
     found = class_of(decide, "git -c a.b=c commit -m 'x y'")
     assert CallClass.from_text(found.to_text()) == found
+
+
+def test_how_a_class_is_stored_does_not_change() -> None:
+    stored = '{"label":"x","risk":%d,"options":[],"exact":[],"tamed":[],"network":false}'
+    for number, risk in enumerate((Risk.LOW, Risk.MEDIUM, Risk.HIGH), start=1):
+        assert CallClass(label="x", risk=risk).to_text() == stored % number

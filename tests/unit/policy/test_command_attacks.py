@@ -77,6 +77,7 @@ make -f {o}
 make -f{o}
 make DESTDIR={d}
 gcc -I{d} a.c
+gcc -B{d} a.c
 gcc a.c -o {o}
 gcc @{o}
 gcc -Wp,-MD,{o} a.c
@@ -249,7 +250,7 @@ npm publish
 npm publish --dry-run
 npm link
 npm login
-npm config ls
+npm config set a b
 npm i -g x
 npm run x --script-shell=./x
 npm i --registry=http://example.org
@@ -263,7 +264,7 @@ npm init x
 python -m http.server
 python -m pdb x.py
 python -m pip download x
-python -m timeit x
+python -m timeitt x
 python -Q x.py
 python x.py /api/users
 python x.py ~/notes
@@ -480,6 +481,8 @@ def test_shell_syntax_is_plain_text(decide: Decide, text: str) -> None:
 def test_an_argument_of_very_many_parts_is_still_looked_at(decide: Decide) -> None:
     assert decide("make", ",".join(["x"] * 100 + ["/etc/passwd"])).verdict is Verdict.REFUSE
     assert decide("make", ",".join(["x"] * 100)).verdict is Verdict.ASK
+    assert decide("make", ",".join([".ssh"] + ["x"] * 15)).verdict is Verdict.REFUSE
+    assert decide("make", ",".join([".ssh"] + ["x"] * 16)).verdict is Verdict.ASK
 
 
 def test_more_paths_than_can_be_looked_at_are_refused(decide: Decide) -> None:
@@ -492,6 +495,7 @@ def test_directories_of_the_system_that_a_table_names_may_be_pointed_at(decide: 
     assert decide("gcc", "-I/usr/include/x", "-L", "/usr/lib", "a.c").verdict is Verdict.ASK
     assert decide("gcc", "-I/usr/include/../../etc", "a.c").verdict is Verdict.REFUSE
     assert decide("gcc", "-I/usr/includes", "a.c").verdict is Verdict.REFUSE
+    assert decide("gcc", "-I/usr/include/..", "a.c").verdict is Verdict.REFUSE
 
 
 def test_addresses_are_no_paths(decide: Decide) -> None:
@@ -502,6 +506,12 @@ def test_addresses_are_no_paths(decide: Decide) -> None:
 def test_a_git_remote_may_be_an_address_a_host_a_name_or_a_path_inside(decide: Decide) -> None:
     for remote in ("https://example.org/x", "git@example.org:a/b.git", "origin", "./src", "file://{ws}/src"):
         assert decide("git", "fetch", remote.replace("file://{ws}/src", "src")).risk is Risk.MEDIUM
+
+
+def test_an_address_of_a_file_is_the_path_in_it(decide: Decide, root: Path) -> None:
+    for argv in (["npm", "install", f"file://{root}/src"], ["git", "clone", f"file://{root}/src", "x"]):
+        assert decide(*argv).verdict is Verdict.ASK, argv
+    assert decide("git", "clone", "file:///etc/x", "y").code == "path_outside"
 
 
 def test_every_reason_is_told(decide: Decide) -> None:
@@ -516,13 +526,15 @@ def test_every_reason_is_told(decide: Decide) -> None:
     "host",
     [
         "127.0.0.1", "127.0.0.1:8080", "localhost", "LOCALHOST.", "x.localhost", "printer.local", "[::1]:80",
-        "10.0.0.1",
+        "10.0.0.1", "metadata.google.internal",
         "192.168.1.1", "169.254.169.254", "0.0.0.0", "127.1", "2130706433", "0x7f000001", "u:p@127.0.0.1", "",
     ],
 )  # fmt: skip
 def test_the_network_does_not_mean_this_machine(decide: Decide, host: str) -> None:
     for argv in (["git", "clone", f"http://{host}/x"], ["npm", "install", f"http://{host}/x.tgz"]):
-        assert decide(*argv).verdict is Verdict.REFUSE, argv
+        decision = decide(*argv)
+        assert decision.verdict is Verdict.REFUSE, argv
+        assert f"'http://{host}/x" in decision.reasons[0].text
 
 
 @pytest.mark.parametrize("remote", ["localhost:x", "git@127.0.0.1:x.git"])

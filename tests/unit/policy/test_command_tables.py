@@ -260,3 +260,23 @@ def test_the_name_of_a_program_is_a_bare_one(tmp_path: Path, name: str) -> None:
 def test_examples_are_judged_as_in_a_workspace_where_nothing_is() -> None:
     assert inspect_example("a/b").refusal is None
     assert [inspect_example(path).refusal is None for path in ("/x", "../x", ".env", "")] == [False] * 4
+
+
+def test_a_user_can_say_that_an_option_keeps_a_command_from_doing_more(
+    decide_with: Callable[[Policy], Callable[..., Decision]],
+) -> None:
+    decide = decide_with(policy(git='sub.tag = { tames = "--list" }', make='tames = "-n"'))
+    listing, making = decide("git", "tag", "--list").call_class, decide("git", "tag", "v1").call_class
+    assert listing is not None
+    assert making is not None
+    assert listing.tamed == ("--list",)
+    assert making.covers(listing)
+    assert not listing.covers(making)
+    dry = decide("make", "-n", "all").call_class
+    assert dry is not None
+    assert dry.tamed == ("-n",)
+
+
+def test_a_user_cannot_let_a_built_in_program_run_modules() -> None:
+    with pytest.raises(ConfigError, match="'modules' cannot be changed"):
+        load_programs(policy(git="modules = true"))

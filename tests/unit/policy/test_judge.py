@@ -163,3 +163,16 @@ def test_a_decision_in_json_says_what_matters(judge: Judge, inspect: Inspect) ->
     }
     fetched = decide_git(judge, inspect, book(auto_approve=True), "fetch").to_json()
     assert (fetched["network"], fetched["rule_id"]) == (True, "r1")
+
+
+def test_only_what_was_judged_to_need_it_gets_the_network_or_a_view_without_writing(
+    judge: Judge, inspect: Inspect
+) -> None:
+    def given(tool: str, **params: Any) -> tuple[bool, bool]:
+        decision = judge.decide(call(tool, **params), inspect)
+        return decision.network, decision.read_only
+
+    assert given("execute_command", command="rm") == (False, False)  # refused, and given nothing
+    assert given("write_file", path="x.md", content="") == (False, False)
+    assert given("execute_command", command="ls") == (False, True)
+    assert given("execute_command", command="git", args=["fetch"]) == (True, False)

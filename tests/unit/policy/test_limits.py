@@ -46,7 +46,7 @@ def test_commands_inside_commands(decide_wrapped: Decide) -> None:
     assert decide_wrapped(*["chain"] * 4, "ls").risk is Risk.LOW
     nested = decide_wrapped(*["chain"] * 5, "ls")
     assert (nested.risk, nested.reasons[-1].code) == (Risk.HIGH, "command_nested")
-    assert decide_wrapped(*["chain"] * 5000, "ls").risk is Risk.HIGH
+    assert decide_wrapped(*["chain"] * 900, "ls").verdict is Verdict.ASK
 
 
 def test_python_text(inspect: Inspect) -> None:
@@ -55,7 +55,7 @@ def test_python_text(inspect: Inspect) -> None:
     assert [reason.code for reason in judge_python(longest + "x", inspect)] == ["python_unparsed"]
 
 
-@pytest.mark.parametrize("text", ["x = '\ud800'", "x = 1\0", "-" * 16_000 + "1", "(" * 16_000, "f(" * 5_000])
+@pytest.mark.parametrize("text", ["x = '\ud800'", "x = 1\0", "-" * 16_000 + "1", "(" * 16_000, "x" + ".a" * 8_000])
 def test_python_text_that_no_parser_takes_is_not_judged(inspect: Inspect, text: str) -> None:
     assert [reason.code for reason in judge_python(text, inspect)] == ["python_unparsed"]
 

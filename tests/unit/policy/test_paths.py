@@ -135,3 +135,10 @@ def test_a_deny_pattern_denies(pattern: str, path: str, denied: bool) -> None:
 )
 def test_a_glob_as_a_regular_expression(pattern: str, path: str, fits: bool) -> None:
     assert (re.fullmatch(translate(pattern), path) is not None) is fits
+
+
+def test_a_plain_step_up_is_no_disguise_beside_letters_of_any_script() -> None:
+    for path in ("é/../x", "e\u0301/../x", "日本/../x", "é/..", "../é", "../e\u0301"):
+        assert spelling_problem(path) is None, path
+    for path in ("é/..\\x", "../\uff0e\uff0e/x", "e\u0301/../..\\x"):
+        assert spelling_problem(path) is not None, path

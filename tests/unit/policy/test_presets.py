@@ -8,9 +8,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from client_agent.policy.decision import Decision, Verdict
+from client_agent.config import Workspace
+from client_agent.policy.decision import Decision, Inspect, Verdict
+from client_agent.policy.judge import Judge
 from client_agent.policy.presets import PRESETS, find_preset
 from client_agent.policy.rules import Rule, RuleBook, check_draft
+from client_agent.protocol.calls import Call
 
 Decide = Callable[..., Decision]
 
@@ -45,6 +48,11 @@ def test_there_is_no_preset_of_another_name() -> None:
         ("read-only-git", "git config --get user.name", "run"),
         ("read-only-git", "git log --output=x", "ask"),
         ("read-only-git", "git diff --ext-diff", "ask"),
+        ("read-only-git", "git log --format=%H", "run"),
+        ("read-only-git", "git log --format=%G?", "ask"),
+        ("read-only-git", "git show --pretty=format:%+GS", "ask"),
+        ("read-only-git", "git branch --list --format=%(signature)", "ask"),
+        ("read-only-git", "git tag --list --sort=-signature:grade", "ask"),
         ("read-only-git", "git branch new", "ask"),
         ("read-only-git", "git branch -D old", "ask"),
         ("read-only-git", "git tag v1", "ask"),
@@ -59,6 +67,10 @@ def test_there_is_no_preset_of_another_name() -> None:
         ("tests", "npm run test:unit", "run"),
         ("tests", "python3 -m pytest -q tests", "run"),
         ("tests", "npm run deploy", "ask"),
+        ("tests", "python -m pytest --basetemp=src", "ask"),
+        ("tests", "python -m pytest --junitxml=src/main.py", "ask"),
+        ("tests", "python -m pytest --junit=src/main.py", "ask"),
+        ("tests", "python -m pytest -q --pastebin=all", "ask"),
         ("tests", "npm test --script-shell=./x", "ask"),
         ("tests", "python3 -m http.server", "ask"),
         ("ask-everything", "ls", "ask"),
@@ -68,6 +80,17 @@ def test_there_is_no_preset_of_another_name() -> None:
 )
 def test_a_preset_lets_through_what_it_says(decide: Decide, preset: str, line: str, verdict: str) -> None:
     assert decide(*shlex.split(line), rules=book(preset)).verdict is Verdict(verdict)
+
+
+def test_a_preset_for_writing_lets_text_through_and_nothing_else(workspace: Workspace, inspect: Inspect) -> None:
+    def verdict(tool: str, path: str, **params: str) -> Verdict:
+        call = Call(tool_id="t", tool_name=tool, tool_params={"path": path, **params})
+        return Judge(workspace).decide(call, inspect, book("write-text")).verdict
+
+    assert verdict("write_file", "src/x.py", content="") is Verdict.RUN
+    assert verdict("write_file", "x.sh", content="") is Verdict.ASK
+    assert verdict("write_file", ".env", content="") is Verdict.REFUSE
+    assert verdict("read_file", "a.txt") is Verdict.RUN
 
 
 def test_presets_work_together(decide: Decide) -> None:

@@ -6,13 +6,17 @@ import string
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from client_agent.config import Workspace
 from client_agent.policy.commands.tables import builtin_programs
-from client_agent.policy.decision import Decision, Risk, Verdict
+from client_agent.policy.decision import Decision, Inspect, Risk, Verdict
+from client_agent.policy.judge import Judge
 from client_agent.policy.rules import Rule, RuleBook, Subject
+from client_agent.protocol.calls import Call
 
 Decide = Callable[..., Decision]
 
@@ -142,3 +146,54 @@ def test_the_rule_that_decides_is_the_first_of_those_that_match_alone(rules: lis
 @given(program=st.sampled_from(PROGRAMS), args=st.lists(st.text(max_size=8) | st.sampled_from(WORDS), max_size=5))
 def test_every_command_gets_an_answer_and_always_the_same(decide: Decide, program: str, args: list[str]) -> None:
     assert decide(program, *args) == decide(program, *args)
+
+
+RISKY = ["ls", "git status", "git push --force", "tar -tf a.tar", "cat /etc/passwd", "rm x"]
+word_rules = rule_lists.map(
+    lambda rules: [msgspec.structs.replace(rule, server_id=None, tool_pattern=None, expires_at=None) for rule in rules]
+)
+
+
+@SHARED
+@given(
+    rules=word_rules, line=st.sampled_from(RISKY), max_risk=st.sampled_from(Risk), theirs=st.sampled_from([None, *Risk])
+)
+def test_no_rule_and_no_word_of_the_server_lets_through_more_than_it_may(
+    workspace: Workspace, inspect: Inspect, rules: list[Rule], line: str, max_risk: Risk, theirs: Risk | None
+) -> None:
+    command, *args = line.split()
+    call = Call(tool_id="t", tool_name="execute_command", tool_params={"command": command, "args": args})
+    judge = Judge(workspace)
+    bare = judge.decide(call, inspect)
+    call = msgspec.structs.replace(call, server_risk=theirs.name if theirs else None)
+    book = RuleBook(msgspec.structs.replace(rule, max_risk=max_risk) for rule in rules)
+    found = judge.decide(call, inspect, book)
+    assert found.risk == max(bare.risk, theirs or Risk.LOW) or bare.verdict is Verdict.REFUSE
+    assert (found.verdict is Verdict.REFUSE) == (bare.verdict is Verdict.REFUSE)
+    if found.verdict is Verdict.RUN and found.risk > Risk.LOW:
+        assert found.rule_id is not None
+        assert found.risk <= max_risk
+
+
+more_words = st.sampled_from([*WORDS, "-m", "--dry-run", "add", "rm", "--cached", "-f"])
+commands = st.builds(
+    lambda program, args: [program, *args],
+    st.sampled_from(["git", "npm", "python", "ls", "tail", "grep"]),
+    st.lists(more_words, max_size=4),
+)
+
+
+@SHARED
+@given(allowed=commands, asked=commands, third=commands)
+def test_a_class_covers_itself_and_what_its_members_cover_and_nothing_riskier(
+    decide: Decide, allowed: list[str], asked: list[str], third: list[str]
+) -> None:
+    one, two, three = (decide(*argv).call_class for argv in (allowed, asked, third))
+    if one is None or two is None or three is None:
+        return
+    assert one.covers(one)
+    if one.covers(two):
+        assert two.risk <= one.risk
+        assert (two.network, two.label) <= (one.network, one.label)
+    if one.covers(two) and two.covers(three):
+        assert one.covers(three)

@@ -20,6 +20,14 @@ from client_agent.protocol.tools import ListDirectory, ReadFile, WriteFile
 Decide = Callable[..., Decision]
 
 
+@pytest.fixture
+def decide_shell(decide_with: Callable[[Policy], Decide]) -> Decide:
+    """Decides shell text, where a user has allowed a shell."""
+    table = 'risk = "LOW"\noperands = []\noptions = { shell = "-c" }'
+    decide = decide_with(Policy(programs={"sh": msgspec.convert(tomllib.loads(table), ProgramTable)}))
+    return lambda text: decide("sh", "-c", text)
+
+
 def codes(decision: Decision) -> list[str]:
     return [reason.code for reason in decision.reasons]
 
@@ -36,6 +44,8 @@ def codes(decision: Decision) -> list[str]:
         ("git clone odd://example.com/x", ["command_medium", "transport_unknown", "needs_network"]),
         ("git push origin +main", ["command_medium", "overwrites_remote", "needs_network"]),
         ("date 0101", ["command_low", "sets_clock"]),
+        ("date -d TZ=/x", ["command_low", "names_zone_file"]),
+        ("cat ~/x", ["command_low", "seems_outside"]),
         ("cat fifo", ["command_low", "special_file"]),
         ("python -c 'import socket'", ["command_medium", "option_risky", "python_imports"]),
         ("python -c 'eval(1)'", ["command_medium", "option_risky", "python_uses"]),
@@ -76,18 +86,22 @@ def test_a_refused_command_says_what_for(decide: Decide, line: str, code: str) -
         ("cd src", ["shell_builtin"]),
         ("ls > out.txt", ["command_low", "shell_writes"]),
         ("ls >& out.txt", ["command_low", "shell_writes"]),
+        ("ls 2> out.txt", ["command_low", "shell_writes"]),
+        ("ls\n\tpwd", ["command_low", "command_low"]),
         ("ls > 5", ["command_low", "shell_writes"]),
         ("ls \u202e", ["shell_unparsed", "command_low"]),
         ("ls 'x", ["shell_unparsed", "command_low"]),
+        ("grep \\  a.txt", ["shell_unparsed", "command_low"]),
+        ("ls a\\\n.txt", ["shell_unparsed", "command_low"]),
         ("ls; " * 5000, ["shell_unparsed"]),
         ("ls $(pwd)", ["shell_unknowable", "command_low"]),
+        ("ls a$", ["shell_unknowable"]),
+        ("ls $ a", ["shell_unknowable"]),
         ("if true; then ls; fi", ["shell_unknowable", "command_low"]),
     ],
 )
-def test_shell_text_tells_every_fact(decide_with: Callable[[Policy], Decide], text: str, told: list[str]) -> None:
-    table = 'risk = "LOW"\noperands = []\noptions = { shell = "-c" }'
-    decide = decide_with(Policy(programs={"sh": msgspec.convert(tomllib.loads(table), ProgramTable)}))
-    assert codes(decide("sh", "-c", text)) == ["command_low", *told]
+def test_shell_text_tells_every_fact(decide_shell: Decide, text: str, told: list[str]) -> None:
+    assert codes(decide_shell(text)) == ["command_low", *told]
 
 
 def test_a_fact_names_what_it_is_about(decide: Decide) -> None:
@@ -95,6 +109,12 @@ def test_a_fact_names_what_it_is_about(decide: Decide) -> None:
     assert decide("cat", ".env").reasons[0].text == "'.env' is protected: '.env' may hold secrets"
     assert decide("qqqq").reasons[0].text == "'qqqq' is not on the list of programs that may be run"
     assert decide("git", "stash", "pop").reasons[0].text.startswith("'git stash pop' ")
+
+
+def test_a_part_of_shell_text_is_named_with_what_it_is(decide_shell: Decide) -> None:
+    told = decide_shell("ls $(pwd)").reasons[1].text
+    assert told == "'$(pwd)' (command substitution) cannot be known beforehand"
+    assert decide_shell("ls > x.exe").code == "extension_refused"
 
 
 @pytest.mark.parametrize(
@@ -165,4 +185,8 @@ def test_a_class_keeps_the_network_and_the_options_as_they_were_given(decide: De
     assert fetched is not None
     assert forced is not None
     assert fetched.network
-    assert forced.options == ("--force", "-o=x")
+    assert forced.options == ("--force", "-o")
+    assert forced.exact == ("push", "--force", "-o", "x")
+    one, other = (decide("ls", "-I", name).call_class for name in ("a", "b"))
+    assert one is not None
+    assert one == other, "a value that raises nothing is no part of the class"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from client_agent.errors import ConfigError
 from client_agent.policy.commands import load_programs
 from client_agent.policy.commands.loading import inspect_example
 from client_agent.policy.commands.program import Program
-from client_agent.policy.commands.tables import builtin_programs
+from client_agent.policy.commands.tables import builtin_programs, read_tables
 from client_agent.policy.decision import Risk
 
 
@@ -92,3 +93,20 @@ def test_an_option_named_twice_is_as_strict_as_either_says() -> None:
     assert options["-u"].refuse
     assert options["-u"].why not in ("", "mine")
     assert programs["git"].sub["remote"].sub["add"].options["-f"].network
+
+
+def test_what_keeps_a_command_from_doing_more_still_does_where_a_user_names_it_too() -> None:
+    for more in ('options = { flag = "-n" }', 'tames = "-n"'):
+        assert load(git=f"[sub.add]\n{more}")["git"].sub["add"].options["-n"].tames
+
+
+def test_tables_are_read_by_name_and_what_is_no_table_is_passed_over(tmp_path: Path) -> None:
+    for name in ("b.toml", "a.toml", "c.toml~", "README"):
+        (tmp_path / name).write_text(f'does = "{name}"\naliases = ["{name[0]}2"]', encoding="utf-8")
+    tables = read_tables(tmp_path)
+    assert [(name, table.does) for name, table in tables.items()] == [
+        ("a", "a.toml"),
+        ("a2", "a.toml"),
+        ("b", "b.toml"),
+        ("b2", "b.toml"),
+    ]

@@ -48,7 +48,8 @@ def test_a_signal_comes_bare_or_in_an_envelope_under_both_names(name: str) -> No
 def test_an_approval_request_comes_under_both_names(name: str) -> None:
     message = decode_event(name, json.dumps(REQUEST))
     assert isinstance(message, ApprovalRequest)
-    assert message.to_call() is None
+    question = message.to_call()  # without parameters it is the question alone, under an id that no call can have
+    assert (question.tool_id, question.asked_for, question.approval_id) == ("approval/a1", "t1", "a1")
     full = decode_event(name, json.dumps({**REQUEST, "tool_params": {"path": "a"}, "session_id": "s"}))
     assert isinstance(full, ApprovalRequest)
     call = full.to_call()
