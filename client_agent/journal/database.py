@@ -36,6 +36,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 JOURNAL = Schema("journal", 0x436C416A)
 PERMISSIONS = Schema("permissions", 0x436C4170)
+WRITES = Schema("writes", 0x436C4177)
 
 
 def prepare_directory(state_dir: Path) -> None:
@@ -78,6 +79,7 @@ def open_reader(path: Path, schema: Schema) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     try:
         with translating(path):
+            connection.execute(_SQL["keep_few_pages"])
             _expect_newest(connection, path, schema)
     except BaseException:
         connection.close()
@@ -91,6 +93,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level="IMMEDIATE", check_same_thread=False, cached_statements=64
         )
+        connection.execute(_SQL["keep_few_pages"])
     connection.row_factory = sqlite3.Row
     return connection
 

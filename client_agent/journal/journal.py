@@ -19,11 +19,14 @@ from client_agent.journal.ledger import Ledger
 from client_agent.journal.lock import DirectoryLock
 from client_agent.journal.reader import Reader
 from client_agent.journal.records import CallRecord, OpenCall
+from client_agent.journal.statements import load
 from client_agent.journal.storage import SqliteStorage
 from client_agent.journal.writer import Writer
 
 MAX_AGE_DAYS = 30.0
 MAX_BYTES = 256_000_000
+
+_SQL = load("calls")
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -72,13 +75,27 @@ class Journal:
         """Why nothing can be recorded at the moment; None while all is well."""
         return self._writer.trouble
 
+    async def turn_to(self, workspace: str, peer: str) -> None:
+        """From now on this workspace is that server's and project's. Before `recover`. Raises JournalError.
+
+        What is there of another's, calls, results and the place in the stream, is put where the new one cannot come by
+        it, and is found again when the workspace is turned back.
+        """
+        await self._writer.run(lambda connection: _turn(connection, workspace, peer))
+
     def recover(self, workspace: str) -> Recovered:
         """The ledger of this workspace, with what was left over settled or handed back. Once a workspace."""
         if workspace in self._recovered:
             raise JournalError(f"the ledger of {workspace!r} is in use already", code="illegal_step")
-        self._recovered.add(workspace)
         ledger = Ledger(workspace, self._writer, self.reader, self._now)
-        return Recovered(ledger, *ledger.recover())
+        recovered = Recovered(ledger, *ledger.recover())
+        self._recovered.add(workspace)
+        return recovered
+
+    def release(self, workspace: str) -> None:
+        """Let the ledger of this workspace be recovered anew: nobody uses it any more. Raises JournalError."""
+        self._writer.flush()
+        self._recovered.discard(workspace)
 
     def note(self, entry: AuditEntry) -> None:
         """Add to the audit log: written in this order, at the latest with the next commit that anybody waits for."""
@@ -101,3 +118,19 @@ class Journal:
             stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y%m%dT%H%M%SZ")
             self.set_aside = set_aside(path, stamp)
             return open_file(path, JOURNAL)
+
+
+def _turn(connection: sqlite3.Connection, workspace: str, peer: str) -> None:
+    mark = f"peer of {workspace}"
+    found = connection.execute(_SQL["find_mark"], {"name": mark}).fetchone()
+    if found is not None and found["value"] == peer:
+        return
+    if found is not None:
+        _move(connection, workspace, f"{workspace} at {found['value']}")
+        _move(connection, f"{workspace} at {peer}", workspace)
+    connection.execute(_SQL["save_mark"], {"name": mark, "value": peer})
+
+
+def _move(connection: sqlite3.Connection, source: str, target: str) -> None:
+    for statement in ("move_calls", "move_posts", "move_position"):
+        connection.execute(_SQL[statement], {"source": source, "target": target})

@@ -6,6 +6,7 @@ before the caller goes on is awaited: the start of a call with effects, and its 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,6 @@ from client_agent.errors import JournalError
 from client_agent.journal.outbox import Outbox, Slot
 from client_agent.journal.reader import Reader
 from client_agent.journal.records import (
-    MAX_KEPT_RESULT_BYTES,
     Admission,
     CallRecord,
     OpenCall,
@@ -49,9 +49,10 @@ class Ledger:
         return self._position
 
     def handled(self, event_id: str) -> None:
-        """An event was handled; stored together with everything done so far."""
-        with self._writer.lock:
-            self._move_to(event_id)
+        """An event was handled; stored together with everything done so far. A call that was admitted by it says so."""
+        if event_id != self._position:
+            with self._writer.lock:
+                self._move_to(event_id)
 
     def find(self, tool_id: str) -> CallRecord | None:
         """How a call stands. Raises JournalError when the disk cannot be read."""
@@ -69,7 +70,10 @@ class Ledger:
         with self._writer.lock:
             self._expect_room()
             known = self._find(call.tool_id)
-            admission = self._recognise(call, known, fingerprint) if known is not None else None
+            if known is not None and known.fingerprint != fingerprint and self._may_amend(call, known):
+                admission: Admission | None = Admission(Standing.AMENDED, self._enter(call, fingerprint, effects))
+            else:
+                admission = self._recognise(call, known, fingerprint) if known is not None else None
             if admission is not None and admission.standing is Standing.UNFINISHED:
                 self._signal(call)
             if admission is None:
@@ -110,6 +114,15 @@ class Ledger:
             )
             self._answer(PostKind.APPROVE, record, answer)
             return record
+
+    def answer(self, tool_id: str, *, approver: str, answer: bytes) -> CallRecord:
+        """The user said yes to a question that was all there is to this call: with its answer it has ended."""
+        with self._writer.lock:
+            entry = self._entry(tool_id)
+            record = self._pass(entry, CallState.APPROVED, approver=approver)
+            self._answer(PostKind.APPROVE, record, answer)
+            self._step(entry, CallState.EXECUTING, started_at=self._now())
+            return self._step(entry, CallState.COMPLETED, finished_at=self._now())
 
     async def begin(self, tool_id: str) -> CallRecord:
         """The call is about to be executed: when this returns it may be, and never again after.
@@ -159,6 +172,7 @@ class Ledger:
         if stored is not None:
             try:
                 await stored
+                await asyncio.sleep(0)  # the result leaves before anything else is done about it
             except JournalError:
                 if record.effects and record.started_at is not None:
                     raise
@@ -232,6 +246,12 @@ class Ledger:
             self.outbox.push(self.outbox.put(PostKind.RESULT, known.tool_id, _encode(instead)))
         return Admission(Standing.FINISHED, known)
 
+    def _may_amend(self, call: Call, known: CallRecord) -> bool:
+        """Whether this signal takes the place of what the server had only asked about. What was approved is void."""
+        entry = self._calls.get(known.tool_id)
+        asked = entry is not None and entry.call is not None and entry.call.awaits_signal
+        return asked and known.startable and not call.awaits_signal
+
     def _signal(self, call: Call) -> None:
         """The server now wants what it had only asked about: remembered, so that a restart goes on with it."""
         entry = self._entry(call.tool_id)
@@ -274,7 +294,7 @@ class Ledger:
 
     def _put_result(self, record: CallRecord, body: bytes) -> Slot:
         slot = self.outbox.put(PostKind.RESULT, record.tool_id, body)
-        slot.keeps_body = record.effects or len(body) <= MAX_KEPT_RESULT_BYTES
+        slot.keeps_body = record.effects  # whatever has none can be run again
         slot.held = record.effects
         if not slot.held:
             self.outbox.push(slot)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from client_agent.errors import JournalError
 from client_agent.journal.database import translating
 
 LOCK_FILE = "daemon.lock"
+# A command that looks whether the lock is held holds it itself for a moment: that is not another daemon.
+_TRIES, _BETWEEN_S = 10, 0.02
 
 
 class DirectoryLock:
@@ -20,8 +24,8 @@ class DirectoryLock:
         path = state_dir / LOCK_FILE
         with translating(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if not _try_lock(self._descriptor):
-            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip() if os.name != "nt" else ""
+        if not any(_attempts(self._descriptor)):
+            holder = _read_id(self._descriptor)
             os.close(self._descriptor)
             who = f"process {holder}" if holder else "another process"
             message = (
@@ -37,10 +41,37 @@ class DirectoryLock:
         os.close(self._descriptor)
 
 
+def find_holder(state_dir: Path) -> int | None:
+    """The process that holds the directory now: 0 when it has not said its id, None when there is none."""
+    try:
+        descriptor = os.open(state_dir / LOCK_FILE, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        if try_lock(descriptor):
+            return None
+        holder = _read_id(descriptor)
+        return int(holder) if holder.isdecimal() else 0
+    finally:
+        os.close(descriptor)
+
+
+def _attempts(descriptor: int) -> Iterator[bool]:
+    for attempt in range(_TRIES):
+        if attempt:
+            time.sleep(_BETWEEN_S)
+        yield try_lock(descriptor)
+
+
+def _read_id(descriptor: int) -> str:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, 20).decode("ascii", "replace").strip()
+
+
 if sys.platform == "win32":  # written from the documentation, never run there
     import msvcrt
 
-    def _try_lock(descriptor: int) -> bool:
+    def try_lock(descriptor: int) -> bool:
         """Lock a byte far beyond the end, so that the process id stays readable."""
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)
         try:
@@ -53,7 +84,8 @@ if sys.platform == "win32":  # written from the documentation, never run there
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool:
+    def try_lock(descriptor: int) -> bool:
+        """Whether the open file is ours alone now, until it is closed."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

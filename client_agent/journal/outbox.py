@@ -6,11 +6,8 @@ bodies that are stored are read from the disk when their turn comes, so that a l
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import heapq
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +17,9 @@ from client_agent.journal.reader import Reader
 from client_agent.journal.records import Post, PostKind, PostState
 from client_agent.journal.writer import Writer
 
+# A result that was waited for goes out as soon as it is stored: it need not be read back, unless many stand before it.
+MAX_KEPT = 16
+MAX_KEPT_BYTES = 65_536
 # No try is put off further than this: what is due later than that was put there before the clock was set back.
 MAX_AHEAD_S = 4000.0
 
@@ -27,7 +27,7 @@ MAX_AHEAD_S = 4000.0
 class Slot:
     """A post in memory. A held one waits for its call's result to be stored before it may be sent."""
 
-    __slots__ = ("body", "held", "keeps_body", "outbox", "place", "post", "stored")
+    __slots__ = ("body", "held", "keeps_body", "not_before", "outbox", "place", "post", "stored")
 
     def __init__(self, outbox: Outbox, post: Post, body: bytes | None) -> None:
         self.outbox = outbox
@@ -36,6 +36,7 @@ class Slot:
         self.keeps_body = True
         self.stored = body is None
         self.held = False
+        self.not_before = 0.0  # the server named this time: nothing hastens it
         self.place = -1  # where it stands in the queue; an older place that is still there does not count
 
     @property
@@ -46,7 +47,8 @@ class Slot:
 
     def on_stored(self, post: Post) -> None:
         self.stored = True
-        self.body = None
+        if not (self.held and self.outbox.may_keep(self)):
+            self.body = None
         if self.held:
             self.held = False
             self.outbox.push(self)
@@ -72,9 +74,7 @@ class Outbox:
         self._slots: dict[tuple[PostKind, str], Slot] = {}
         self._heap: list[tuple[float, int, Slot]] = []
         self._order = itertools.count()
-        self._ready = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread = 0
+        self._on_due: Callable[[], None] = _nobody
         due_at = now()  # after a restart everything is tried at once: a clock set back must not silence us
         for post in reader.waiting_posts(workspace):
             slot = Slot(self, msgspec.structs.replace(post, due_at=due_at), None)
@@ -87,19 +87,9 @@ class Outbox:
 
     # Taking.
 
-    async def due(self, limit: int) -> list[DuePost]:
-        """Up to `limit` posts whose turn has come, waiting until there is one. For one sender at a time."""
-        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        while True:
-            self._ready.clear()
-            if found := self.next_due(limit, self._now()):
-                return found
-            wait_s = self.wait_s(self._now())
-            try:
-                async with asyncio.timeout(wait_s):
-                    await self._ready.wait()
-            except TimeoutError:
-                continue
+    def tell(self, on_due: Callable[[], None] | None) -> None:
+        """Call this whenever something may be due, in whatever thread made it so and with the writer's lock held."""
+        self._on_due = on_due or _nobody
 
     def next_due(self, limit: int, now: float) -> list[DuePost]:
         """Take up to `limit` posts that are due, oldest due first. Raises JournalError when a body cannot be read."""
@@ -112,6 +102,8 @@ class Outbox:
                     continue
                 body = slot.body if slot.body is not None else self._reader.body(slot.post)
                 heapq.heappop(self._heap)
+                if slot.stored:
+                    slot.body = None
                 if body is None:
                     self._change(slot, state=PostState.DEAD, problem="its body is no longer in the journal")
                 else:
@@ -139,12 +131,22 @@ class Outbox:
                     slot.body = None
                 self._change(slot, state=PostState.DELIVERED, delivered_at=self._now(), problem=None)
 
-    def mark_retry(self, kind: PostKind, target: str, *, at: float, problem: str | None = None) -> None:
-        """It did not get through; try again then. Counts as an attempt unless there was no problem."""
+    def mark_retry(
+        self,
+        kind: PostKind,
+        target: str,
+        *,
+        at: float,
+        problem: str,
+        attempted: bool = True,
+        not_before: float = 0.0,
+    ) -> None:
+        """It did not get through; try again then. One that the server did not look at was not attempted."""
         with self._writer.lock:
             slot = self._slots.get((kind, target))
             if slot is not None and slot.post.state is PostState.WAITING:
-                attempts = slot.post.attempts + (problem is not None)
+                attempts = slot.post.attempts + attempted
+                slot.not_before = not_before
                 self._change(slot, due_at=at, attempts=attempts, problem=problem)
                 self.push(slot)
 
@@ -164,12 +166,12 @@ class Outbox:
             return self.send_again(kind, target)
 
     def hasten(self) -> None:
-        """Everything that waits is due now: the connection is back, or the machine woke up."""
+        """What waits is due now, but for what the server itself put off: the connection is back."""
         now = self._now()
         with self._writer.lock:
-            self._heap = [(min(due_at, now), place, slot) for due_at, place, slot in self._heap]
+            self._heap = [(min(due_at, max(now, slot.not_before)), place, slot) for due_at, place, slot in self._heap]
             heapq.heapify(self._heap)
-        self.wake()
+            self._on_due()
 
     def drop(self, kind: PostKind, target: str) -> bool:
         """Give it up; False when there is nothing of that name to give up."""
@@ -197,13 +199,17 @@ class Outbox:
         """It may be sent when it is due."""
         slot.place = next(self._order)
         heapq.heappush(self._heap, (slot.post.due_at, slot.place, slot))
-        self.wake()
+        self._on_due()
 
     def release(self, slot: Slot) -> None:
         """It may be sent although it is not stored: nothing was executed that would be forgotten with it."""
         if slot.held:
             slot.held = False
             self.push(slot)
+
+    def may_keep(self, slot: Slot) -> bool:
+        """Whether its body may stay in memory although it is stored: a small one, whose turn is about to come."""
+        return slot.body is not None and len(slot.body) <= MAX_KEPT_BYTES and len(self._heap) < MAX_KEPT
 
     def forget(self, slot: Slot) -> None:
         key = (slot.post.kind, slot.post.target)
@@ -219,14 +225,6 @@ class Outbox:
             self._slots[kind, target] = slot
             self.push(slot)
         return True
-
-    def wake(self) -> None:
-        """Look again at what is due. From any thread."""
-        if self._loop is None or threading.get_ident() == self._loop_thread:
-            self._ready.set()
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                self._loop.call_soon_threadsafe(self._ready.set)
 
     def _find(self, kind: PostKind, target: str) -> Slot | None:
         slot = self._slots.get((kind, target))
@@ -250,3 +248,7 @@ class Outbox:
 
 def _is_due(due_at: float, now: float) -> bool:
     return due_at <= now or due_at > now + MAX_AHEAD_S
+
+
+def _nobody() -> None:
+    """Who is told while nobody delivers."""

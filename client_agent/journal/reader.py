@@ -11,7 +11,7 @@ import msgspec
 
 from client_agent.journal.audit import Head
 from client_agent.journal.database import JOURNAL, open_reader, translate
-from client_agent.journal.records import CallRecord, Post, PostKind, call_from_row, post_from_row
+from client_agent.journal.records import CallOutline, CallRecord, Post, PostKind, call_from_row, post_from_row
 from client_agent.journal.statements import load
 from client_agent.protocol.calls import Call
 
@@ -76,6 +76,14 @@ class Reader:
         """The newest calls first; `before` is the `created_at` of the last one seen, when paging."""
         rows = self._rows(_HISTORY["recent_calls"], workspace=workspace, limit=limit, before=before)
         return [call_from_row(row) for row in rows]
+
+    def outline_calls(self) -> Iterator[CallOutline]:
+        """What was decided on every call, newest first, read only as far as it is asked for."""
+        try:
+            for row in self._connection.execute(_HISTORY["outline_calls"]):
+                yield CallOutline(*row)
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
 
     def posts_not_delivered(self, *, workspace: str | None = None, limit: int = 1000) -> list[Post]:
         """What waits and what is dead, oldest first."""

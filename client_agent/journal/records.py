@@ -14,8 +14,6 @@ from client_agent.protocol.states import CallState
 
 # A call's own parameters are kept, so that it can be asked again after a restart, only up to this size.
 MAX_REQUEST_BYTES = 1_000_000
-# The result of a call without effects is kept for sending again only up to this size: it can be run again.
-MAX_KEPT_RESULT_BYTES = 16_000
 
 _NOT_STARTED = frozenset({CallState.PENDING, CallState.AWAITING_APPROVAL, CallState.APPROVED})
 
@@ -50,6 +48,15 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
     def startable(self) -> bool:
         """Whether it has not been started: what is started once is never started again."""
         return self.state in _NOT_STARTED
+
+
+class CallOutline(msgspec.Struct, frozen=True):
+    """When a call came, and what was decided."""
+
+    created_at: float
+    state: str
+    verdict: str | None
+    approver: str | None
 
 
 class PostKind(StrEnum):
@@ -93,6 +100,7 @@ class Standing(StrEnum):
     NEW = "new"
     UNFINISHED = "unfinished"  # known and being worked on
     FINISHED = "finished"  # carried out before: its result is on its way again
+    AMENDED = "amended"  # was only asked about, and is now signalled with another tool or parameters: judged anew
     CONFLICT = "conflict"  # the same id with another tool or other parameters
 
 

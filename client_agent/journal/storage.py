@@ -11,7 +11,7 @@ import msgspec
 from client_agent.journal.audit import AuditLog
 from client_agent.journal.database import translating
 from client_agent.journal.reader import AUDIT_HEAD
-from client_agent.journal.records import MAX_REQUEST_BYTES, CallRecord
+from client_agent.journal.records import MAX_REQUEST_BYTES, CallRecord, PostState
 from client_agent.journal.statements import load
 from client_agent.journal.writer import Batch, CallEntry, Durability, PostSnapshot, Task
 from client_agent.protocol.masking import mask
@@ -40,7 +40,8 @@ class SqliteStorage:
             self._use(batch.durability)
             with self._connection as connection:
                 if batch.calls:
-                    connection.executemany(_CALLS["save_call"], [_call_row(*each) for each in batch.calls])
+                    # One by one: a backlog is thousands of them.
+                    connection.executemany(_CALLS["save_call"], (_call_row(*each) for each in batch.calls))
                 for snapshot in batch.posts:
                     _save_post(connection, snapshot)
                 for workspace, event_id in batch.positions.items():
@@ -49,10 +50,9 @@ class SqliteStorage:
                     value = msgspec.json.encode(head).decode()
                     connection.execute(_CALLS["save_mark"], {"name": AUDIT_HEAD, "value": value})
 
-    def settle(self, batch: Batch) -> None:
-        """Right after a durable commit, while its callers already go on: the audit log follows it to the disk."""
-        if batch.durability is Durability.DURABLE:
-            self._audit.sync()
+    def settle(self) -> None:
+        """After a durable commit, while its callers already go on: the audit log follows it to the disk."""
+        self._audit.sync()
 
     def run(self, task: Task) -> Any:
         with translating(self._path), self._connection as connection:
@@ -80,8 +80,10 @@ def _request(entry: CallEntry) -> bytes | None:
 
 
 def _save_post(connection: sqlite3.Connection, snapshot: PostSnapshot) -> None:
+    if not snapshot.stored and not snapshot.keeps_body and snapshot.post.state is PostState.DELIVERED:
+        return  # it came and went, and nothing of it is wanted any more
     row = msgspec.structs.asdict(snapshot.post)
-    if snapshot.stored and snapshot.body is None:
+    if snapshot.stored:
         connection.execute(_CALLS["update_post"], row | {"keeps_body": _keeps_body(snapshot)})
     else:
         connection.execute(_CALLS["save_post"], row | {"body": snapshot.body})

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -29,7 +32,7 @@ from client_agent.journal.audit import AuditEntry, lost_entries
 from client_agent.journal.records import CallRecord, Post, PostKind
 from client_agent.protocol.calls import Call
 
-RELAXED_DELAY_S = 0.02
+RELAXED_DELAY_S = 0.1
 RETRY_S = 1.0
 MAX_BACKLOG_BYTES = 64_000_000
 MAX_BACKLOG_ENTRIES = 50_000
@@ -101,7 +104,7 @@ class Storage(Protocol):
     """Where a batch goes. Each method raises JournalError."""
 
     def save(self, batch: Batch) -> None: ...
-    def settle(self, batch: Batch) -> None: ...
+    def settle(self) -> None: ...
     def run(self, task: Task) -> Any: ...
 
 
@@ -117,6 +120,8 @@ class Writer:
         self._idle = False
         self._urgent = False
         self._stopping = False
+        self._is_settled = True
+        self._settled_at = -math.inf
         self._calls: dict[CallKey, CallEntry] = {}
         self._posts: dict[PostKey, PostEntry] = {}
         self._positions: dict[str, str] = {}
@@ -207,32 +212,47 @@ class Writer:
 
     def _work(self) -> None:
         while (batch := self._take()) is not None:
-            error = self._attempt(self._storage.save, batch)
+            error = self._attempt(partial(self._storage.save, batch))
             self._set_trouble(error)
             with self.lock:
                 self._settle_memory(batch, error)
             self._tell(batch.waiters, error)
-            if error is None and (error := self._attempt(self._storage.settle, batch)) is not None:
+            if error is None and (error := self._settle_storage(batch)) is not None:
                 self._set_trouble(error)
             for task, future in batch.tasks:
                 _run_task(self._storage, task, future)
             if self._stopping and error is not None:
                 return
+            del batch  # not kept in memory until the next one
 
     def _take(self) -> Batch | None:
+        """The next batch; None when there will be none.
+
+        One is seldom alone: for a while after the last nobody has to wake the writer for what can wait.
+        """
+        delay = RELAXED_DELAY_S if self.trouble is None else RETRY_S
         with self.lock:
-            while not (self._has_work() or self._stopping):
+            while not self._wake.wait_for(lambda: self._urgent or self._stopping, timeout=delay):
+                if self._has_work():
+                    break
                 self._idle = True
                 self._wake.wait()
-            self._idle = False
-            if not self._has_work():
-                return None
-            delay = RELAXED_DELAY_S if self.trouble is None else RETRY_S
-            self._wake.wait_for(lambda: self._urgent or self._stopping, timeout=delay)
-            return self._cut()
+                self._idle = False
+            return self._cut() if self._has_work() else None
+
+    def _settle_storage(self, batch: Batch) -> JournalError | None:
+        """Let what a durable commit left behind follow it: once for several that come close upon each other."""
+        now = time.monotonic()
+        if batch.waiters:
+            self._is_settled = False
+        if self._is_settled or (batch.waiters and now - self._settled_at < RELAXED_DELAY_S):
+            return None
+        self._is_settled, self._settled_at = True, now
+        return self._attempt(self._storage.settle)
 
     def _has_work(self) -> bool:
-        return bool(self._calls or self._posts or self._positions or self._entries or self._tasks or self._waiters)
+        touched = self._calls or self._posts or self._positions or self._entries
+        return bool(touched or self._tasks or self._waiters or not self._is_settled)
 
     def _cut(self) -> Batch:
         if self._lost_entries:
@@ -252,9 +272,9 @@ class Writer:
         self.backlog_bytes = 0
         return batch
 
-    def _attempt(self, action: Callable[[Batch], None], batch: Batch) -> JournalError | None:
+    def _attempt(self, action: Callable[[], None]) -> JournalError | None:
         try:
-            action(batch)
+            action()
         except JournalError as error:
             return error
         except Exception as error:

@@ -1,7 +1,7 @@
 -- The calls of a workspace, what waits to be sent for them, and the place in the event stream.
 
 -- name: save_call
--- Put a call as it is now; what was masked once is not touched again.
+-- Put a call as it is now; what was masked once is not touched again. One that was amended is another from there on.
 INSERT INTO calls (
     workspace, tool_id, fingerprint, tool_name, session_id, approval_id, user_id, effects, state,
     risk, verdict, decision_code, rule_id, grant_id, approver, failure_code,
@@ -11,7 +11,8 @@ VALUES (
     :risk, :verdict, :decision_code, :rule_id, :grant_id, :approver, :failure_code,
     :created_at, :decided_at, :started_at, :finished_at, :reasons, :params, :request)
 ON CONFLICT (workspace, tool_id) DO UPDATE SET
-    approval_id = excluded.approval_id, state = excluded.state, risk = excluded.risk, verdict = excluded.verdict,
+    fingerprint = excluded.fingerprint, tool_name = excluded.tool_name, session_id = excluded.session_id,
+    user_id = excluded.user_id, effects = excluded.effects, approval_id = excluded.approval_id, state = excluded.state, risk = excluded.risk, verdict = excluded.verdict,
     decision_code = excluded.decision_code, rule_id = excluded.rule_id, grant_id = excluded.grant_id,
     approver = excluded.approver, failure_code = excluded.failure_code, decided_at = excluded.decided_at,
     started_at = excluded.started_at, finished_at = excluded.finished_at, reasons = excluded.reasons,
@@ -76,3 +77,15 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- name: find_mark
 -- A value kept under a name.
 SELECT value FROM marks WHERE name = :name;
+
+-- name: move_calls
+-- Keep what is known of a workspace's calls under another name.
+UPDATE calls SET workspace = :target WHERE workspace = :source;
+
+-- name: move_posts
+-- The same for what is to be sent.
+UPDATE posts SET workspace = :target WHERE workspace = :source;
+
+-- name: move_position
+-- The same for the place in the event stream.
+UPDATE positions SET workspace = :target WHERE workspace = :source;

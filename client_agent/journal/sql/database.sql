@@ -26,6 +26,10 @@ PRAGMA journal_size_limit = 8388608;
 -- Open questions hold their parameters unmasked: once overwritten they are not to be found in free pages.
 PRAGMA secure_delete = ON;
 
+-- name: keep_few_pages
+-- At most so many KiB of the file in this process: the rest is in the kernel's memory, a copy away.
+PRAGMA cache_size = -256;
+
 -- name: sync_full
 -- A commit returns when it would survive a loss of power.
 PRAGMA synchronous = FULL;

@@ -11,6 +11,10 @@ SELECT * FROM calls
  WHERE (:workspace IS NULL OR workspace = :workspace) AND created_at < :before
  ORDER BY sequence DESC LIMIT :limit;
 
+-- name: outline_calls
+-- What was decided on every call, newest first.
+SELECT created_at, state, verdict, approver FROM calls ORDER BY sequence DESC;
+
 -- name: posts_not_delivered
 -- What waits, and what the server will never take, oldest first.
 SELECT workspace, kind, target, state, created_at, due_at, attempts, problem, delivered_at, body IS NOT NULL AS has_body

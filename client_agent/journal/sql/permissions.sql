@@ -55,3 +55,17 @@ SELECT * FROM grants
 -- name: delete_ended_grants
 -- Grants that ended before a given time.
 DELETE FROM grants WHERE coalesce(revoked_at, expires_at) < :before;
+
+
+-- name: put_pause
+-- A workspace stands still from now on; a new note replaces the old one.
+INSERT INTO pauses (workspace, note, since, until) VALUES (:workspace, :note, :since, :until)
+    ON CONFLICT (workspace) DO UPDATE SET note = :note, since = :since, until = :until;
+
+-- name: delete_pause
+-- A workspace goes on.
+DELETE FROM pauses WHERE workspace = :workspace;
+
+-- name: list_pauses
+-- What stands still now.
+SELECT * FROM pauses WHERE until IS NULL OR until > :now ORDER BY workspace;

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client_agent.errors import JournalError
-from client_agent.journal import audit, verification
+from client_agent.journal import audit, verification, writer
 from client_agent.journal.audit import AuditEntry, AuditLog, Head
 from client_agent.journal.journal import Journal
 from client_agent.journal.verification import verify
@@ -50,6 +51,34 @@ def test_entries_are_written_in_order_in_both_forms(open_journal: OpenJournal, s
         assert "hunter2" not in (state_dir / name).read_text()
     outcome = verify(state_dir)
     assert (outcome.entries, outcome.first_sequence, outcome.problem, outcome.torn) == (100, 1, None, None)
+
+
+def test_several_commits_in_a_row_take_the_log_to_the_disk_once_and_the_end_does_as_well(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "RELAXED_DELAY_S", 3600.0)
+    synced: list[int] = []
+    sync = AuditLog.sync
+    monkeypatch.setattr(AuditLog, "sync", lambda self: sync(self) or synced.append(self.head.sequence))
+    journal = open_journal()
+    for number in range(10):
+        journal.note(entry(number))
+        journal.flush()
+    journal.close()
+    assert synced == [1, 10]
+
+
+def test_the_log_reaches_the_disk_soon_after_a_commit_that_somebody_waited_for(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Event()
+    sync = AuditLog.sync
+    monkeypatch.setattr(AuditLog, "sync", lambda self: sync(self) or (self.head.sequence == 2 and both.set()))
+    journal = open_journal()
+    for number in range(2):
+        journal.note(entry(number))
+        journal.flush()
+    assert both.wait(30)  # nothing else is to be stored, and nobody closes it
 
 
 def test_the_chain_goes_on_after_a_restart_and_the_journal_knows_its_end(

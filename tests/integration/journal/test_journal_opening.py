@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client_agent.errors import JournalError
-from client_agent.journal.database import JOURNAL, open_file
+from client_agent.journal.database import JOURNAL, open_file, open_reader
 from client_agent.journal.journal import Journal
 from client_agent.journal.reader import Reader, reading
 from client_agent.protocol.calls import Call
@@ -221,3 +221,11 @@ def test_a_connection_that_fails_to_open_is_closed(state_dir: Path) -> None:
     (state_dir / "journal.sqlite3").write_text("x" * 5000)
     with pytest.raises(JournalError):
         open_file(state_dir / "journal.sqlite3", JOURNAL)
+
+
+def test_no_connection_keeps_much_of_a_file_in_memory(open_journal: OpenJournal, state_dir: Path) -> None:
+    open_journal()
+    path = state_dir / "journal.sqlite3"
+    for connection in (open_file(path, JOURNAL), open_reader(path, JOURNAL)):
+        with contextlib.closing(connection):
+            assert connection.execute("PRAGMA cache_size").fetchone()[0] == -256

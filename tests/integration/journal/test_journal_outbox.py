@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import pytest
 
 from client_agent.journal.journal import Journal
 from client_agent.journal.ledger import Ledger
-from client_agent.journal.outbox import Outbox
-from client_agent.journal.reader import reading
+from client_agent.journal.outbox import MAX_KEPT, MAX_KEPT_BYTES, Outbox
+from client_agent.journal.reader import Reader, reading
 from client_agent.journal.records import PostKind, PostState
 from client_agent.policy.decision import Decision, Risk, Verdict
 from client_agent.protocol.calls import Call
@@ -51,6 +51,32 @@ async def test_the_oldest_goes_first_and_each_is_taken_once(open_journal: OpenJo
     assert len(ledger.outbox) == 5
 
 
+async def test_a_result_just_stored_is_sent_without_being_read_back(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    body = Reader.body
+    monkeypatch.setattr(Reader, "body", lambda self, post: read.append(post.target) or body(self, post))
+    ledger = open_journal(now=Clock()).recover("main").ledger
+    await produce(ledger, "t-0", effects=True)
+    [due] = ledger.outbox.next_due(10, 1000)
+    assert (due.body, read) == (b"body", [])
+    ledger.outbox.mark_retry(RESULT, "t-0", at=0, problem="503")
+    [due] = ledger.outbox.next_due(10, 1000)
+    assert (due.body, read) == (b"body", ["t-0"])  # a long outage costs no memory
+
+
+async def test_of_many_results_that_wait_only_a_few_small_ones_are_kept_in_memory(open_journal: OpenJournal) -> None:
+    ledger = open_journal(now=Clock()).recover("main").ledger
+    bodies = {"large": b"x" * (MAX_KEPT_BYTES + 1)} | {f"t-{number}": b"%d" % number for number in range(MAX_KEPT + 10)}
+    for tool_id, body in bodies.items():
+        await produce(ledger, tool_id, body, effects=True)
+    kept = [slot.post.target for slot in ledger.outbox._slots.values() if slot.body is not None]
+    assert kept == list(bodies)[1:MAX_KEPT]
+    assert {due.post.target: due.body for due in ledger.outbox.next_due(100, 1000)} == bodies
+    assert not any(slot.body for slot in ledger.outbox._slots.values())
+
+
 async def test_one_that_must_wait_holds_up_no_other(open_journal: OpenJournal) -> None:
     clock = Clock()
     ledger = open_journal(now=clock).recover("main").ledger
@@ -66,12 +92,12 @@ async def test_one_that_must_wait_holds_up_no_other(open_journal: OpenJournal) -
     assert (due.post.target, due.post.attempts, due.post.problem, due.body) == ("t-0", 1, "503", b"body")
 
 
-async def test_one_put_back_without_a_problem_is_no_attempt(open_journal: OpenJournal) -> None:
+async def test_one_that_was_not_attempted_says_why_and_counts_for_nothing(open_journal: OpenJournal) -> None:
     ledger = open_journal().recover("main").ledger
     await produce(ledger, "t-0")
     take(ledger.outbox)
-    ledger.outbox.mark_retry(RESULT, "t-0", at=0)
-    assert [due.post.attempts for due in ledger.outbox.next_due(1, 1)] == [0]
+    ledger.outbox.mark_retry(RESULT, "t-0", at=0, problem="401", attempted=False)
+    assert [(due.post.attempts, due.post.problem) for due in ledger.outbox.next_due(1, 1)] == [(0, "401")]
 
 
 async def test_what_waits_survives_a_restart_in_its_order_and_is_due_at_once(open_journal: OpenJournal) -> None:
@@ -142,6 +168,7 @@ async def test_late_and_repeated_words_about_a_delivery_change_nothing(open_jour
     outbox.mark_delivered(RESULT, "never heard of")
     ledger = journal.recover("second").ledger
     await produce(ledger, "t-0")
+    journal.flush()
     ledger.outbox.mark_delivered(RESULT, "t-0")
     ledger.outbox.mark_delivered(RESULT, "t-0")
     ledger.outbox.mark_retry(RESULT, "t-0", at=0, problem="timeout")
@@ -174,6 +201,17 @@ async def test_when_the_connection_is_back_everything_is_due(open_journal: OpenJ
     assert sorted(take(ledger.outbox, clock.now)) == ["t-0", "t-1", "t-2"]
 
 
+async def test_what_the_server_put_off_is_not_hastened(open_journal: OpenJournal) -> None:
+    clock = Clock()
+    ledger = open_journal(now=clock).recover("main").ledger
+    await produce(ledger, "t-0")
+    take(ledger.outbox)
+    ledger.outbox.mark_retry(RESULT, "t-0", at=clock.now + 90, problem="429", not_before=clock.now + 60)
+    ledger.outbox.hasten()
+    assert take(ledger.outbox, clock.now + 59) == []
+    assert take(ledger.outbox, clock.now + 60) == ["t-0"]
+
+
 async def test_one_that_is_moved_forward_is_still_taken_only_once(open_journal: OpenJournal) -> None:
     clock = Clock()
     ledger = open_journal(now=clock).recover("main").ledger
@@ -186,26 +224,21 @@ async def test_one_that_is_moved_forward_is_still_taken_only_once(open_journal: 
     assert take(ledger.outbox) == []
 
 
-async def test_a_sender_that_waits_is_woken_by_a_result_with_and_without_effects(open_journal: OpenJournal) -> None:
+async def test_whoever_delivers_is_told_of_a_result_with_and_without_effects(open_journal: OpenJournal) -> None:
     ledger = open_journal().recover("main").ledger
+    told = threading.Event()
+    ledger.outbox.tell(told.set)
     for tool_id, effects in (("t-0", False), ("t-1", True)):
-        waiting = asyncio.create_task(ledger.outbox.due(10))
-        await asyncio.sleep(0)
-        assert not waiting.done()
         await produce(ledger, tool_id, effects=effects)
-        async with asyncio.timeout(10):
-            assert [due.post.target for due in await waiting] == [tool_id]
-
-
-async def test_a_sender_that_waits_is_woken_when_a_retry_is_due(open_journal: OpenJournal) -> None:
-    import time
-
-    ledger = open_journal().recover("main").ledger
-    await produce(ledger, "t-0")
-    async with asyncio.timeout(10):
-        await ledger.outbox.due(10)
-        ledger.outbox.mark_retry(RESULT, "t-0", at=time.time() + 0.05, problem="busy")
-        assert [due.post.target for due in await ledger.outbox.due(10)] == ["t-0"]
+        assert told.wait(10)
+        assert take(ledger.outbox) == [tool_id]
+        told.clear()
+    ledger.outbox.hasten()
+    assert told.is_set()
+    told.clear()
+    ledger.outbox.tell(None)
+    await produce(ledger, "t-2")
+    assert not told.is_set()
 
 
 async def test_one_whose_body_is_gone_is_a_dead_letter_and_holds_up_no_other(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ import msgspec
 import pytest
 
 from client_agent.errors import JournalError, UserError
+from client_agent.journal.database import PERMISSIONS
 from client_agent.journal.grants import GrantKind, GrantStore, StoredGrant
 from client_agent.journal.permissions import PermissionFile
 from client_agent.journal.rules import RuleStore
@@ -150,3 +153,19 @@ def test_a_file_of_a_newer_program_is_refused(state_dir: Path) -> None:
     with pytest.raises(JournalError) as refused:
         PermissionFile(state_dir)
     assert refused.value.code == "downgrade"
+
+
+@pytest.mark.parametrize("long_ago", [False, True])
+def test_a_change_is_seen_however_long_ago_the_last_one_was(
+    file: PermissionFile, state_dir: Path, long_ago: bool
+) -> None:
+    RuleStore(file).add(make_rule("r-1"))
+    if long_ago:
+        os.utime(f"{state_dir / PERMISSIONS.file_name}-wal", (1, 1))
+    assert file.changed()
+    assert not file.changed()
+    assert not file.changed()
+    with contextlib.closing(PermissionFile(state_dir)) as other:
+        RuleStore(other).add(make_rule("r-2"))
+        assert file.changed()
+        assert not file.changed()
