@@ -1,4 +1,4 @@
-"""The token for one server: where it comes from, and that it goes nowhere else.
+"""The token for one server: where it comes from, how it is renewed, and that it goes nowhere else.
 
 In this order: the environment variable CLIENT_AGENT_TOKEN, the system's keyring, a file in the state directory that
 only its owner can read. No message, log line or `repr` made here holds it.
@@ -8,52 +8,56 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-import contextlib
-import logging
 import os
 import re
-import stat
+import time
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
-from urllib.parse import quote
+from typing import TypeAlias
 
 import msgspec
 from yarl import URL
 
 from client_agent.errors import LinkError
+from client_agent.journal.lock import try_lock
 from client_agent.link.origin import origin_of
+from client_agent.link.vault import Keyring, TokenSource, Vault, load_keyring
 
 TOKEN_VARIABLE = "CLIENT_AGENT_TOKEN"  # noqa: S105
-KEYRING_SERVICE = "client-agent"
+# A token is renewed when a fifth of its life is left, and at the latest so long before its end.
+REFRESH_SHARE, REFRESH_MIN_S = 0.2, 30.0
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,16384}")
-_log = logging.getLogger(__name__)
+_LOCK_LOOK_S = 0.05
 
 
-class TokenSource(StrEnum):
-    ENVIRONMENT = "environment"
-    KEYRING = "keyring"
-    FILE = "file"
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a login gives. A token without `refresh_token` cannot be renewed here."""
+
+    token: str
+    refresh_token: str = ""
+    obtained_at: float = 0.0
+    expires_at: float = 0.0
+
+    def __repr__(self) -> str:
+        return "Tokens(…)"
+
+    @property
+    def refresh_due_at(self) -> float | None:
+        """When it should be renewed; None where that is not known or not possible."""
+        if not self.refresh_token or not self.expires_at:
+            return None
+        return self.expires_at - max((self.expires_at - self.obtained_at) * REFRESH_SHARE, REFRESH_MIN_S)
 
 
-class Keyring(Protocol):
-    """The part of the keyring package that is used."""
-
-    def get_password(self, service_name: str, username: str) -> str | None: ...
-    def set_password(self, service_name: str, username: str, password: str) -> None: ...
-    def delete_password(self, service_name: str, username: str) -> None: ...
+Refresh: TypeAlias = Callable[[str], Awaitable[Tokens]]
 
 
 class _Claims(msgspec.Struct):
-    sub: str | int
-
-
-def _load_keyring() -> Keyring:
-    import keyring
-
-    return keyring
+    sub: str | int | None = None
+    exp: float | None = None
 
 
 class Credentials:
@@ -65,122 +69,165 @@ class Credentials:
         state_dir: Path,
         *,
         env: Mapping[str, str] = os.environ,
-        load_keyring: Callable[[], Keyring] = _load_keyring,
+        load_keyring: Callable[[], Keyring] = load_keyring,
     ) -> None:
-        self._origin = origin_of(URL(server_url))
-        self._file = state_dir / "tokens" / quote(self._origin, safe="")
+        self.origin = origin_of(URL(server_url))
+        self._vault = Vault(self.origin, state_dir, load_keyring)
+        self._lock_file = state_dir / "tokens.lock"
         self._env = env
-        self._load_keyring = load_keyring
-        self._token: str | None = None
+        self._kept: Tokens | None = None
         self._renewing = asyncio.Lock()
+        self._ended: tuple[str, LinkError] | None = None  # a refresh token that the server will not take again
+        self.refresh: Refresh | None = None  # how the server renews a token; set by whoever is connected to it
         self.source: TokenSource | None = None
         self.problem = ""  # why there is no token, as last found
 
     def __repr__(self) -> str:
-        return f"Credentials({self._origin!r}, source={self.source})"
+        return f"Credentials({self.origin!r}, source={self.source})"
 
     @property
     def known(self) -> str | None:
         """The token as last read; never blocks."""
-        return self._token
+        return self._kept.token if self._kept is not None else None
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The token as last read, with what it can be renewed by."""
+        return self._kept
+
+    @property
+    def file(self) -> Path:
+        """Where it is kept when there is no keyring."""
+        return self._vault.file
 
     @property
     def subject(self) -> str | None:
         """Whom the token names (`sub`, not verified: that is the server's to do); None when it does not say."""
-        return None if self._token is None else _read_subject(self._token)
+        subject = _read_claims(self._kept.token).sub if self._kept is not None else None
+        return None if subject is None else str(subject)
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the token says that it ends."""
+        return None if self._kept is None else self._kept.expires_at or _read_claims(self._kept.token).exp
 
     def token(self) -> str:
         """The token, read once. Raises LinkError when there is none, or one that cannot be used."""
-        return self._token if self._token is not None else self.refresh()
+        return self._kept.token if self._kept is not None else self.read_again()
 
-    def refresh(self) -> str:
-        """The token, read again from where it is kept. Raises LinkError."""
-        for source, read in (
-            (TokenSource.ENVIRONMENT, self._read_environment),
-            (TokenSource.KEYRING, self._read_keyring),
-            (TokenSource.FILE, self._read_file),
-        ):
-            if found := read():
-                self.problem = ""
-                self._token, self.source = _checked(found, f"from the {source}"), source
-                return self._token
-        raise LinkError(f"no token for {self._origin}: set {TOKEN_VARIABLE}, or store one", code="token_missing")
+    def read_again(self) -> str:
+        """The token, from where it is kept. Raises LinkError, and then goes on with the one it knew."""
+        text, source = self._env.get(TOKEN_VARIABLE), TokenSource.ENVIRONMENT
+        if not text:
+            text, source = self._vault.get() or ("", source)
+        if not text:
+            remedy = f"run `client-agent login`, or set {TOKEN_VARIABLE}"
+            raise LinkError(f"no token for {self.origin}: {remedy}", code="token_missing")
+        self._kept, self.source, self.problem = _parse(text, f"from the {source}"), source, ""
+        return self._kept.token
 
     async def renew(self, refused: str | None) -> bool:
-        """Whether there is another token than the refused one; reads again, once for all who ask together."""
+        """Whether there is another token than the refused one: read again, or else refreshed by the server.
+
+        Once for all who ask together, here and in other processes.
+        """
         async with self._renewing:
-            if self._token == refused:
+            if self.known == refused:
                 try:
-                    await asyncio.to_thread(self.refresh)
+                    async with self._alone():
+                        await asyncio.to_thread(self.read_again)
+                        if self.known == refused:
+                            await self._refresh()
                 except LinkError as error:
                     self.problem = error.message
-            return self._token != refused
+            return self.known not in (None, refused)
 
-    def mask(self, text: str) -> str:
-        """The text without the token."""
-        return text.replace(self._token, "***") if self._token else text
+    async def refresh_when_due(self, now: float | None = None) -> None:
+        """Renews a token whose end is near. Raises LinkError when the server does not."""
+        async with self._renewing:
+            if self._is_due(now):
+                async with self._alone():
+                    await asyncio.to_thread(self.read_again)
+                    if self._is_due(now):
+                        await self._refresh()
 
-    def store(self, token: str) -> TokenSource:
-        """Keeps a token in the keyring, or where there is none in a file only its owner can read; says which."""
-        checked = _checked(token.strip(), "given")
-        try:
-            self._load_keyring().set_password(KEYRING_SERVICE, self._origin, checked)
-        except Exception as error:  # noqa: BLE001 - a keyring's backend raises what it likes
-            _log.warning("no keyring (%s): the token is kept in %s", type(error).__name__, self._file)
-            self._write_file(checked)
-            return TokenSource.FILE
-        self._file.unlink(missing_ok=True)
-        return TokenSource.KEYRING
+    async def reload(self) -> None:
+        """Takes whatever is kept now, after a login or a logout."""
+        async with self._renewing:
+            try:
+                await asyncio.to_thread(self.read_again)
+            except LinkError as error:
+                self._kept = self.source = None
+                self.problem = error.message
+
+    async def keep(self, tokens: Tokens) -> TokenSource:
+        """Stores what a login gave, so that nobody else's refresh comes in between; says where."""
+        async with self._alone():
+            return await asyncio.to_thread(self.store, tokens)
+
+    def store(self, tokens: Tokens) -> TokenSource:
+        """Keeps them in the keyring, or where there is none in a file only its owner can read; says which."""
+        checked = msgspec.structs.replace(tokens, token=check_token(tokens.token.strip(), "given"))
+        text = msgspec.json.encode(checked).decode() if checked.refresh_token else checked.token
+        return self._vault.put(text)
 
     def forget(self) -> None:
         """Removes the token from keyring and file."""
-        with contextlib.suppress(Exception):
-            self._load_keyring().delete_password(KEYRING_SERVICE, self._origin)
-        self._file.unlink(missing_ok=True)
-        self._token = self.source = None
+        self._vault.forget()
+        self._kept = self.source = None
 
-    def _read_environment(self) -> str | None:
-        return self._env.get(TOKEN_VARIABLE)
+    def mask(self, text: str) -> str:
+        """The text without the token."""
+        for secret in (self._kept.token, self._kept.refresh_token) if self._kept is not None else ():
+            text = text.replace(secret, "***") if secret else text
+        return text
 
-    def _read_keyring(self) -> str | None:
-        try:
-            return self._load_keyring().get_password(KEYRING_SERVICE, self._origin)
-        except Exception as error:  # noqa: BLE001 - a keyring's backend raises what it likes
-            _log.debug("no keyring: %s", type(error).__name__)
-            return None
+    def _is_due(self, now: float | None) -> bool:
+        due_at = self._kept.refresh_due_at if self._kept is not None else None
+        return due_at is not None and due_at <= (time.time() if now is None else now)
 
-    def _read_file(self) -> str | None:
-        try:
-            descriptor = os.open(self._file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise LinkError(f"{self._file} cannot be read: {error.strerror}", code="token_unreadable") from None
-        with os.fdopen(descriptor, "rb") as file:
-            self._check_private(os.fstat(file.fileno()))
-            return file.read(65536).decode("utf-8", "replace").strip()
-
-    def _check_private(self, info: os.stat_result) -> None:
-        if os.name != "posix":  # elsewhere the profile directory's own access list keeps others out; not tried there
+    async def _refresh(self) -> None:
+        """Asks the server for new ones and keeps them. Raises LinkError."""
+        old = self._kept
+        if old is None or not old.refresh_token or self.refresh is None:
             return
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-            raise LinkError(
-                f"{self._file} must be a file of your own that nobody else can read: store the token again",
-                code="token_exposed",
-            )
+        if self._ended is not None and self._ended[0] == old.refresh_token:
+            raise self._ended[1]
+        try:
+            self._kept = await self.refresh(old.refresh_token)
+        except LinkError as error:
+            if error.code == "login_ended":
+                self._ended = old.refresh_token, error
+            raise
+        self.source = await asyncio.to_thread(self.store, self._kept)
 
-    def _write_file(self, token: str) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-        draft.replace(self._file)
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """No other process renews or stores meanwhile: each refresh token is good for one renewal."""
+        self._lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            while not try_lock(descriptor):  # noqa: ASYNC110 - another process tells us nothing
+                await asyncio.sleep(_LOCK_LOOK_S)
+            yield
+        finally:
+            os.close(descriptor)
 
 
-def _checked(token: str, which: str) -> str:
-    """The token, fit to be put into a header. A line break would begin a header of its own."""
+def _parse(text: str, which: str) -> Tokens:
+    """What is kept: a bare token, or one with what it is renewed by."""
+    tokens = Tokens(text)
+    if text.startswith("{"):
+        try:
+            tokens = msgspec.json.decode(text, type=Tokens)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            tokens = Tokens("")
+    check_token(tokens.token, which)
+    return tokens
+
+
+def check_token(token: str, which: str) -> str:
+    """The token, fit to be put into a header: a line break would begin a header of its own. Raises LinkError."""
     if not _PRINTABLE.fullmatch(token):
         raise LinkError(
             f"the token {which} holds blanks, line breaks or other characters that no token has",
@@ -189,12 +236,12 @@ def _checked(token: str, which: str) -> str:
     return token
 
 
-def _read_subject(token: str) -> str | None:
+@lru_cache(maxsize=8)  # asked for every call
+def _read_claims(token: str) -> _Claims:
     parts = token.split(".")
     if len(parts) != 3:  # noqa: PLR2004
-        return None
+        return _Claims()
     try:
-        claims = msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Claims)
+        return msgspec.json.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Claims)
     except (binascii.Error, ValueError, RecursionError, msgspec.DecodeError):
-        return None
-    return str(claims.sub)
+        return _Claims()

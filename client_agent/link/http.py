@@ -1,7 +1,7 @@
 """One pool of warm connections to one server.
 
 The event stream and everything ordinary go through httpx; the pool beneath is aiohttp's, several times as fast as
-httpx's own. Results are posted on that pool directly: through httpx, 50 in flight reach less than half its throughput.
+httpx's own. Results are posted on that pool directly (see `lane`), since they are what has to be fast.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import asyncio
 import io
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+
+import client_agent.link.lean  # noqa: F401  # isort: skip - before aiohttp
 
 import aiohttp
 import httpx
@@ -23,6 +25,9 @@ from yarl import URL
 
 from client_agent import __version__
 from client_agent.config import Link
+from client_agent.link.answers import describe_answer, make_answer, read_start
+from client_agent.link.lane import MAX_BYTES as LANE_MAX_BYTES
+from client_agent.link.lane import Lane
 from client_agent.link.origin import MAX_REDIRECTS, RedirectRefused, follow, is_redirect
 from client_agent.link.proxy import choose_proxy
 from client_agent.link.trust import make_trust
@@ -41,21 +46,24 @@ TRANSPORT_ERRORS = (
 
 MAX_CONNECTIONS = 128
 RESULTS_IN_FLIGHT = 64  # half of the connections: the stream and approvals never wait for results
-MAX_BODY_BYTES = 65_536  # of an answer; the rest is not read
-EXCERPT_CHARS = 200
 POST_TIMEOUT_S = 30.0
 POST_MIN_BYTES_PER_S = 50_000  # a large result on a slow line gets the time it needs
 _KEEPALIVE_S = 30.0
-_COPY_FREE_BYTES = 1_000_000  # beyond this aiohttp wants a file, so that sending it does not hold up the event loop
+
+_DISTRUST_HINT = (
+    "A company's own authority belongs in `link.ca_file` or the system's store; "
+    "a network that wants to be logged in to may also be in between"
+)
 
 Headers = dict[str, str]
-_Send = Callable[[URL, bytes, Headers], Coroutine[Any, Any, tuple[Answer, str]]]
+_Send = Callable[[str, bytes, Headers], Coroutine[Any, Any, tuple[Answer, str]]]
 
 
 class HttpPool:
     """Requests to one server, redirects within its origin followed. Must be opened and closed inside the event loop."""
 
     def __init__(self, settings: Link, server: URL) -> None:
+        self._server = server
         self._connect_timeout_s = settings.connect_timeout_s
         self._proxy = choose_proxy(settings, server)
         # Loading certificates costs memory and time that a plain http server has no use for.
@@ -63,6 +71,7 @@ class HttpPool:
         self._result_slots = asyncio.Semaphore(RESULTS_IN_FLIGHT)
         self._session: aiohttp.ClientSession
         self._client: httpx.AsyncClient
+        self._lane: Lane | None
 
     def open(self) -> None:
         """Makes the pool; connections are made as they are needed."""
@@ -81,6 +90,8 @@ class HttpPool:
             trust_env=False,
             follow_redirects=False,
         )
+        timeout = aiohttp.ClientTimeout(sock_connect=self._connect_timeout_s)
+        self._lane = Lane(self._session, self._server, timeout) if self._proxy is None else None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -104,75 +115,64 @@ class HttpPool:
                 url = follow(url, response.headers.get("location", ""))
         raise RedirectRefused(f"the server at {url.origin()} redirects in a circle")
 
-    async def post_result(self, url: URL, body: bytes, headers: Headers) -> Answer:
+    async def post_result(self, path: str, body: bytes, headers: Headers) -> Answer:
         """Posts on the fast path. Raises RedirectRefused, TRANSPORT_ERRORS."""
-        async with self._result_slots:
-            return await _post(self._send_fast, url, body, headers)
+        async with self._result_slots, asyncio.timeout(POST_TIMEOUT_S + len(body) / POST_MIN_BYTES_PER_S):
+            send = self._lane.post if self._lane and len(body) <= LANE_MAX_BYTES else self._send_large
+            return await self._post(send, path, body, headers)
 
-    async def post(self, url: URL, body: bytes, headers: Headers) -> Answer:
+    async def post(self, path: str, body: bytes, headers: Headers) -> Answer:
         """Posts by httpx. Raises RedirectRefused, TRANSPORT_ERRORS."""
-        return await _post(self._send, url, body, headers)
+        return await self._post(self._send, path, body, headers)
 
-    async def _send(self, url: URL, body: bytes, headers: Headers) -> tuple[Answer, str]:
-        timeout = httpx.Timeout(None, connect=self._connect_timeout_s)
+    async def fetch(self, method: str, url: URL, body: bytes, headers: Headers) -> tuple[int, bytes]:
+        """The status and the beginning of the body. A redirect is not followed. Raises TRANSPORT_ERRORS."""
         async with (
             asyncio.timeout(POST_TIMEOUT_S),
-            self._client.stream("POST", str(url), content=body, headers=headers, timeout=timeout) as response,
+            self._client.stream(method, str(url), content=body, headers=headers, timeout=None) as response,
+        ):
+            return response.status_code, await read_start(response.aiter_bytes())
+
+    async def _post(self, send: _Send, path: str, body: bytes, headers: Headers) -> Answer:
+        for _ in range(MAX_REDIRECTS + 1):
+            answer, location = await send(path, body, headers)
+            if not is_redirect("POST", answer.status):
+                return answer
+            path = follow(self._url(path), location).raw_path_qs
+        raise RedirectRefused(f"the server at {self._server.origin()} redirects in a circle")
+
+    def _url(self, path: str) -> URL:
+        return URL(f"{self._server.origin()}{path}", encoded=True)
+
+    async def _send(self, path: str, body: bytes, headers: Headers) -> tuple[Answer, str]:
+        url, timeout = str(self._url(path)), httpx.Timeout(None, connect=self._connect_timeout_s)
+        async with (
+            asyncio.timeout(POST_TIMEOUT_S),
+            self._client.stream("POST", url, content=body, headers=headers, timeout=timeout) as response,
         ):
             return await read_answer(response), response.headers.get("location", "")
 
-    async def _send_fast(self, url: URL, body: bytes, headers: Headers) -> tuple[Answer, str]:
-        data = body if len(body) <= _COPY_FREE_BYTES else io.BytesIO(body)
-        timeout = aiohttp.ClientTimeout(
-            total=POST_TIMEOUT_S + len(body) / POST_MIN_BYTES_PER_S, sock_connect=self._connect_timeout_s
-        )
+    async def _send_large(self, path: str, body: bytes, headers: Headers) -> tuple[Answer, str]:
+        """As a file, so that sending it does not hold up the event loop."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_s)
         async with self._session.post(
-            url, data=data, headers=headers, allow_redirects=False, timeout=timeout
+            self._url(path), data=io.BytesIO(body), headers=headers, allow_redirects=False, timeout=timeout
         ) as response:
-            start = await _read_start(response.content.iter_any())
-            return _make_answer(response.status, response.headers, start), response.headers.get("location", "")
-
-
-async def _post(send: _Send, url: URL, body: bytes, headers: Headers) -> Answer:
-    for _ in range(MAX_REDIRECTS + 1):
-        answer, location = await send(url, body, headers)
-        if not is_redirect("POST", answer.status):
-            return answer
-        url = follow(url, location)
-    raise RedirectRefused(f"the server at {url.origin()} redirects in a circle")
+            answer = await make_answer(response.status, response.headers, response.content.iter_any())
+            return answer, response.headers.get("location", "")
 
 
 async def read_answer(response: httpx.Response) -> Answer:
     """The answer with the beginning of its body."""
-    return _make_answer(response.status_code, response.headers, await _read_start(response.aiter_bytes()))
+    return await make_answer(response.status_code, response.headers, response.aiter_bytes())
 
 
 def headline(response: httpx.Response) -> Answer:
     """The answer as far as its headers say."""
-    return _make_answer(response.status_code, response.headers, b"")
-
-
-def _make_answer(status: int, headers: Mapping[str, str], start: bytes) -> Answer:
-    text = start.decode("utf-8", "replace")[: 4 * EXCERPT_CHARS]
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return Answer(
-        status=status,
-        content_type=headers.get("content-type", ""),
-        retry_after=headers.get("retry-after", ""),
-        excerpt=shown[:EXCERPT_CHARS],
-    )
-
-
-async def _read_start(chunks: AsyncIterator[bytes]) -> bytes:
-    """The body, as far as the limit. What is left unread costs the connection, not the memory."""
-    start = bytearray()
-    async for chunk in chunks:
-        start += chunk
-        if len(start) >= MAX_BODY_BYTES:
-            break
-    return bytes(start[:MAX_BODY_BYTES])
+    return describe_answer(response.status_code, response.headers, b"")
 
 
 def describe(error: Exception) -> str:
     """What went wrong, in words; without what addresses may hold of user names and passwords."""
-    return re.sub(r"//[^/@\s]*@", "//", str(error)) or type(error).__name__
+    text = re.sub(r"//[^/@\s]*@", "//", str(error)) or type(error).__name__
+    return f"{text}. {_DISTRUST_HINT}" if "CERTIFICATE_VERIFY_FAILED" in text else text

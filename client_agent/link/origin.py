@@ -55,9 +55,10 @@ def follow(url: URL, location: str) -> URL:
     if not location or not target.host:
         raise RedirectRefused(f"the server at {url.origin()} redirects to an address that cannot be read")
     if not stays:
+        portal = "" if target.host == url.host else ", or log in to this network if that is its login page"
         raise RedirectRefused(
             f"the server at {url.origin()} redirects to {_shown(target)}: "
-            "change `server` in the configuration if that is right"
+            f"change `server` in the configuration if that is right{portal}"
         )
     return URL(f"{url.origin()}{target.raw_path_qs}", encoded=True)
 

@@ -21,8 +21,10 @@ class LinkState(StrEnum):
     FORBIDDEN = "forbidden"  # the token is good, but not for this project
     NO_SUCH_PROJECT = "no such project"
     NOT_A_STREAM = "not an event stream"  # something else answers at this address
+    LOGIN_PAGE = "login page"  # a web page where the server should be: this network wants to be logged in to
     REDIRECTED = "redirected"  # to where the token must not go
     STOPPED_BY_SERVER = "stopped by server"
+    FAILED = "failed"  # the workspace itself cannot work: no directory, no usable settings
     CLOSED = "closed"
 
 

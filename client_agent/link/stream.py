@@ -20,6 +20,7 @@ from client_agent.link.http import TRANSPORT_ERRORS, HttpPool, describe, headlin
 from client_agent.link.origin import RedirectRefused
 from client_agent.link.status import LinkState, StatusBoard
 from client_agent.link.verdicts import Pace, StreamVerdict, judge_stream
+from client_agent.protocol import batches
 from client_agent.protocol.messages import Malformed, Message, decode_event
 from client_agent.protocol.sse import EventTooLarge, SseDecoder
 
@@ -86,12 +87,14 @@ class EventStream:
         self._renewed = False  # whether a new token was tried since the last good answer
         self._woken = asyncio.Event()
         self._wait: asyncio.Timeout | None = None
+        self._waits_since = 0.0  # by the loop's clock
+        self._watch: asyncio.TimerHandle | None = None
+        self.batch_max = 0  # how many results the server takes in one post
 
     def wake(self) -> None:
         """Asks for a new connection at once, whatever is being waited for: the machine slept, or the user says so."""
         self._woken.set()
-        if self._wait is not None and not self._wait.expired():
-            self._wait.reschedule(asyncio.get_running_loop().time())
+        self._end_wait()
 
     async def __aiter__(self) -> AsyncGenerator[Received, None]:
         while True:
@@ -112,12 +115,13 @@ class EventStream:
         if token is None:
             raise _Refused(StreamVerdict(LinkState.UNAUTHORIZED, Pace.SLOW, self._credentials.problem))
         opening = self._pool.stream(self._url, self._headers(token))
-        response = await self._bounded(stack.enter_async_context(opening))
+        response = await self._bounded(stack.enter_async_context(opening), self._deadline_s)
         verdict = judge_stream(headline(response), datetime.now(UTC))
         if verdict.state is not LinkState.CONNECTED:
-            answer = await self._bounded(read_answer(response))
+            answer = await self._bounded(read_answer(response), self._deadline_s)
             raise _Refused(judge_stream(answer, datetime.now(UTC)))
         self._renewed = False
+        self.batch_max = batches.read_offer(response.headers.get(batches.HEADER, ""))
         self._status.post(LinkState.CONNECTED)
         _log.info("connected to %s", self._url.origin())
         return response
@@ -133,9 +137,11 @@ class EventStream:
         decoder = SseDecoder(MAX_EVENT_BYTES, self.last_event_id)
         clock = asyncio.get_running_loop().time
         opened = clock()
-        chunks = response.aiter_bytes()
+        # Nothing else was asked for, so hardly any server encodes its stream: most need no decoder.
+        chunks = response.aiter_bytes() if response.headers.get("content-encoding") else response.aiter_raw()
+        self._watch_silence()
         try:
-            while (chunk := await self._bounded(anext(chunks, None))) is not None:
+            while (chunk := await self._bounded(anext(chunks, None), None)) is not None:
                 self._status.hear()
                 for event in decoder.feed(chunk):
                     self._backoff.reset()
@@ -149,15 +155,27 @@ class EventStream:
                 self.last_event_id = error.event_id
             raise
         finally:
+            if self._watch is not None:
+                self._watch.cancel()
             if decoder.retry_ms is not None:
                 self._retry_s = min(decoder.retry_ms / 1000, self._retry_max_s)
             if clock() - opened >= STABLE_S:
                 self._backoff.reset()
 
-    async def _bounded(self, work: Awaitable[T]) -> T:
-        """Waits for the server no longer than the heartbeat deadline, and not at all once woken."""
+    def _watch_silence(self) -> None:
+        """Ends a wait for the next bytes that has become too long. A timer for each would cost more than the bytes."""
+        loop = asyncio.get_running_loop()
+        waited_s = loop.time() - self._waits_since if self._wait is not None else 0.0
+        if waited_s >= self._deadline_s:
+            self._end_wait()
+        else:
+            self._watch = loop.call_later(self._deadline_s - waited_s, self._watch_silence)
+
+    async def _bounded(self, work: Awaitable[T], within_s: float | None) -> T:
+        """Waits for the server no longer than this, and not at all once woken."""
+        self._waits_since = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(0 if self._woken.is_set() else self._deadline_s) as self._wait:
+            async with asyncio.timeout(0 if self._woken.is_set() else within_s) as self._wait:
                 return await work
         except TimeoutError:
             if self._woken.is_set():
@@ -167,6 +185,10 @@ class EventStream:
             raise  # the network's own
         finally:
             self._wait = None
+
+    def _end_wait(self) -> None:
+        if self._wait is not None and not self._wait.expired():
+            self._wait.reschedule(asyncio.get_running_loop().time())
 
     async def _explain(self, error: Exception) -> StreamVerdict:
         """The verdict on what ended the connection, or kept it from opening."""
@@ -188,12 +210,16 @@ class EventStream:
         return StreamVerdict(LinkState.RETRYING, Pace.BACKOFF, detail)
 
     async def _with_new_token(self, verdict: StreamVerdict, refused: str | None) -> StreamVerdict:
-        """The verdict, turned into another try at once where a refused token can be replaced, the first time."""
-        if verdict.state is LinkState.UNAUTHORIZED and not self._renewed:
+        """The verdict, turned into another try at once where a refused token can be replaced; else with a remedy."""
+        if verdict.state is not LinkState.UNAUTHORIZED:
+            return verdict
+        if not self._renewed:
             self._renewed = True
             if await self._credentials.renew(refused):
                 return StreamVerdict(LinkState.RETRYING, Pace.AT_ONCE, "trying a new token")
-        return verdict
+        remedy = self._credentials.problem or "run `client-agent login`"
+        detail = verdict.detail if remedy in verdict.detail else f"{verdict.detail}; {remedy}"
+        return msgspec.structs.replace(verdict, detail=detail)
 
     async def _pause(self, verdict: StreamVerdict) -> None:
         match verdict.pace:

@@ -11,6 +11,12 @@ import msgspec
 from client_agent.link.status import LinkState
 
 EVENT_STREAM = "text/event-stream"
+WEB_PAGE = frozenset({"text/html", "application/xhtml+xml"})
+PORTAL = 511  # "Network Authentication Required" (RFC 6585)
+LOGIN_PAGE_DETAIL = (
+    "a web page answers where the server should: log in to this network in a browser, "
+    "or change `server` in the configuration if that is where the page is"
+)
 RETRY_AFTER_MAX_S = 3600.0  # a server may send us away for an hour, not for a year
 
 
@@ -21,6 +27,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = ""
     retry_after: str = ""
     excerpt: str = ""  # the beginning of the body, printable
+    body: bytes = b""  # the same, longer, as it came
 
     @property
     def media_type(self) -> str:
@@ -64,6 +71,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     retry_after_s: float = 0.0
     status: int | None = None
+    body: bytes = b""
 
 
 def judge_stream(answer: Answer, now: datetime) -> StreamVerdict:
@@ -77,6 +85,8 @@ def judge_stream(answer: Answer, now: datetime) -> StreamVerdict:
             return StreamVerdict(LinkState.CONNECTED, Pace.BACKOFF)
         case 204:
             state, pace = LinkState.STOPPED_BY_SERVER, Pace.SLOW
+        case status if status == PORTAL or (status < 300 and answer.media_type in WEB_PAGE):  # noqa: PLR2004
+            state, detail = LinkState.LOGIN_PAGE, LOGIN_PAGE_DETAIL
         case status if 200 <= status < 300:  # noqa: PLR2004
             state, pace = LinkState.NOT_A_STREAM, Pace.SLOW
             detail = f"the server answered {status} with {answer.media_type or 'no type'!r}, expected {EVENT_STREAM!r}"
@@ -96,7 +106,7 @@ def judge_stream(answer: Answer, now: datetime) -> StreamVerdict:
 def judge_post(answer: Answer, now: datetime) -> Delivery:
     """The verdict on the answer to a post of a result, an approval or a rejection."""
     match answer.status:
-        case status if 200 <= status < 300 and answer.media_type == "text/html":  # noqa: PLR2004
+        case status if status == PORTAL or (200 <= status < 300 and answer.media_type in WEB_PAGE):  # noqa: PLR2004
             outcome = Outcome.RETRY  # the login page of some network, not our server
         case status if 200 <= status < 300:  # noqa: PLR2004
             outcome = Outcome.DELIVERED
@@ -113,7 +123,7 @@ def judge_post(answer: Answer, now: datetime) -> Delivery:
         case _:  # 5xx; and redirects, which are refused elsewhere and heal when the address is put right
             outcome = Outcome.RETRY
     wait_s = read_retry_after_s(answer.retry_after, now) if outcome is Outcome.RETRY else 0.0
-    return Delivery(outcome=outcome, detail=str(answer), retry_after_s=wait_s, status=answer.status)
+    return Delivery(outcome=outcome, detail=str(answer), retry_after_s=wait_s, status=answer.status, body=answer.body)
 
 
 def read_retry_after_s(text: str, now: datetime) -> float:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from client_agent.errors import LinkError
-from client_agent.link.credentials import Credentials, TokenSource
+from client_agent.link.credentials import Credentials, Tokens
+from client_agent.link.vault import TokenSource
 
 SERVER = "https://Server.example/base"
 TOKEN = "very.secret-token"
@@ -51,7 +52,7 @@ def jwt(claims: str) -> str:
 
 def test_the_environment_comes_before_the_keyring_before_the_file(tmp_path: Path) -> None:
     ring = Ring()
-    made(tmp_path, BrokenRing()).store("of-file")
+    made(tmp_path, BrokenRing()).store(Tokens("of-file"))
     assert made(tmp_path, ring).token() == "of-file"
     ring.set_password("client-agent", "https://server.example:443", "of-keyring")
     assert made(tmp_path, ring).token() == "of-keyring"
@@ -62,7 +63,7 @@ def test_the_environment_comes_before_the_keyring_before_the_file(tmp_path: Path
 
 def test_a_token_is_for_one_origin(tmp_path: Path) -> None:
     for ring in (Ring(), BrokenRing()):
-        made(tmp_path, ring).store(TOKEN)
+        made(tmp_path, ring).store(Tokens(TOKEN))
         assert made(tmp_path, ring, "https://server.example:443/other").token() == TOKEN
         for other in ("http://server.example", "https://server.example:8443", "https://other.example"):
             with pytest.raises(LinkError):
@@ -88,7 +89,7 @@ def test_without_a_keyring_the_token_is_kept_in_a_private_file_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     credentials = made(tmp_path / "state", BrokenRing())
-    assert credentials.store(TOKEN + "\n") is TokenSource.FILE
+    assert credentials.store(Tokens(TOKEN + "\n")) is TokenSource.FILE
     (kept,) = (tmp_path / "state" / "tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
@@ -98,7 +99,7 @@ def test_without_a_keyring_the_token_is_kept_in_a_private_file_and_that_is_said(
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    made(tmp_path, BrokenRing()).store(TOKEN)
+    made(tmp_path, BrokenRing()).store(Tokens(TOKEN))
     (kept,) = (tmp_path / "tokens").iterdir()
     kept.chmod(0o640)
     with pytest.raises(LinkError) as caught:
@@ -107,7 +108,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_link_or_a_fifo_in_its_place_is_refused(tmp_path: Path) -> None:
-    made(tmp_path, BrokenRing()).store(TOKEN)
+    made(tmp_path, BrokenRing()).store(Tokens(TOKEN))
     (kept,) = (tmp_path / "tokens").iterdir()
     kept.rename(tmp_path / "moved")
     kept.symlink_to(tmp_path / "moved")
@@ -120,16 +121,16 @@ def test_a_link_or_a_fifo_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_token_stored_in_the_keyring_leaves_no_file(tmp_path: Path) -> None:
-    made(tmp_path, BrokenRing()).store("old")
+    made(tmp_path, BrokenRing()).store(Tokens("old"))
     ring = Ring()
-    assert made(tmp_path, ring).store(TOKEN) is TokenSource.KEYRING
+    assert made(tmp_path, ring).store(Tokens(TOKEN)) is TokenSource.KEYRING
     assert list((tmp_path / "tokens").iterdir()) == []
     assert made(tmp_path, ring).token() == TOKEN
 
 
 def test_a_forgotten_token_is_nowhere(tmp_path: Path) -> None:
     ring = Ring()
-    made(tmp_path, BrokenRing()).store(TOKEN)
+    made(tmp_path, BrokenRing()).store(Tokens(TOKEN))
     credentials = made(tmp_path, ring)
     ring.set_password("client-agent", "https://server.example:443", TOKEN)
     assert credentials.token() == TOKEN
@@ -144,7 +145,7 @@ def test_the_token_is_read_once_until_asked_again(tmp_path: Path) -> None:
     assert credentials.token() == "one"
     env["CLIENT_AGENT_TOKEN"] = "two"
     assert credentials.token() == "one"
-    assert credentials.refresh() == "two"
+    assert credentials.read_again() == "two"
     assert credentials.known == "two"
 
 
