@@ -4,6 +4,7 @@
 `Sandbox.launch` one that goes on by itself. What is promised, and what holds each promise, is in docs/security.md.
 """
 
+from client_agent.sandbox.background import Background, Processes
 from client_agent.sandbox.detection import Confinement, detect, open_sandbox
 from client_agent.sandbox.environment import login_shell_path
 from client_agent.sandbox.jobs import Access, Ending, Job, Limits, Mechanism, Network, NoMechanism, Outcome, Stdin
@@ -11,6 +12,7 @@ from client_agent.sandbox.runner import Process, Sandbox
 
 __all__ = [
     "Access",
+    "Background",
     "Confinement",
     "Ending",
     "Job",
@@ -20,6 +22,7 @@ __all__ = [
     "NoMechanism",
     "Outcome",
     "Process",
+    "Processes",
     "Sandbox",
     "Stdin",
     "detect",

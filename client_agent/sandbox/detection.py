@@ -104,7 +104,7 @@ def explain(refusals: Sequence[str]) -> NoMechanism:
     """Why nothing confines commands here, and what the user can do, as far as the machine tells."""
     platform: str = sys.platform
     if platform != "linux":
-        remedy = 'Set sandbox = "job-object" to run commands that are bounded but not confined, or use WSL'
+        remedy = 'Set sandbox.mechanism = "job-object" to run commands that are bounded but not confined, or use WSL'
         return NoMechanism(reason="this system has no mechanism that keeps commands in the workspace", remedy=remedy)
     reason = "; ".join(refusals)
     for name, forbids, remedy in _KNOWN_CAUSES:

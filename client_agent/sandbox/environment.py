@@ -64,9 +64,9 @@ def user_name() -> str:
 
 
 def build_environment(
-    *, path: Sequence[str], home: str, tmp: str, user: str, environ: Mapping[str, str], extra: Mapping[str, str]
+    *, path: Sequence[str], home: str, tmp: str, user: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """The whole environment of a command. Of the daemon's own only the time zone is taken over."""
+    """What every command gets. Of the daemon's own only the time zone is taken over."""
     built = {
         "PATH": os.pathsep.join(path),
         "HOME": home,
@@ -74,14 +74,14 @@ def build_environment(
         "USER": user,
         "LOGNAME": user,
         "SHELL": "/bin/sh",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
+        "LANG": "C",  # all the rest is the same in both, and would be read from a dozen files by every program
+        "LC_CTYPE": "C.UTF-8",
         "TERM": "dumb",
     }
     zone = environ.get("TZ", "")
     if _PLAIN_ZONE.fullmatch(zone) and ".." not in zone and not zone.startswith("/"):
         built["TZ"] = zone
-    return {**built, **extra}
+    return built
 
 
 def withheld_names(program: str, environ: Mapping[str, str], given: Mapping[str, str]) -> tuple[str, ...]:
@@ -109,11 +109,12 @@ def find_program(name: str, path: Sequence[str], workspace: Path) -> str | None:
     """The absolute path of a program by its bare name. One that lies in the workspace is never found."""
     if not name or "/" in name or name in (".", ".."):
         return None
+    inside = os.path.normcase(os.path.join(workspace, ""))
     for directory in path:
         candidate = os.path.join(directory, name)
-        if not os.path.isfile(candidate) or not os.access(candidate, os.X_OK):
+        if not os.access(candidate, os.X_OK) or not os.path.isfile(candidate):
             continue
-        if not Path(os.path.realpath(candidate)).is_relative_to(workspace):
+        if not os.path.normcase(os.path.realpath(candidate)).startswith(inside):
             return candidate
     return None
 

@@ -72,6 +72,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float | None = None
     environment: Mapping[str, str] = {}
     stdin: Stdin = Stdin.EMPTY
+    is_lasting: bool = False  # goes on while the user does other things: git's own directories are read-only to it
     spool: Path | None = None  # files begin with this name when the output is more than fits the result
 
 

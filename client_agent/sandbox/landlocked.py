@@ -9,12 +9,12 @@ written in a workspace that is writable, nor keep a name from being created.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import marshal
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,12 +27,12 @@ from client_agent.sandbox.linux import (
     MAX_REQUEST_BYTES,
     SHOWN_IN_ETC,
     command_limits,
+    launcher_command,
     resource_limits,
     visible_directories,
 )
 from client_agent.sandbox.protected import IsProtected, ProtectedPaths
 
-_START = "import sys; sys.path.append(sys.argv[1]); from launcher.alone import main; main()"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MAX_RULES = 20_000
 _GAP = "without user namespaces, Landlock cannot protect single files of a writable workspace"
@@ -51,10 +51,14 @@ class Alone:
 
     async def kill(self) -> None:
         if not self.ended.done():
-            self._socket.send(b"end")
+            with contextlib.suppress(OSError):  # it is ending by itself
+                self._socket.send(b"end")
 
     def _receive(self) -> None:
-        data = self._socket.recv(4096)
+        try:
+            data = self._socket.recv(4096)
+        except OSError:
+            data = b""
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._process.wait()
@@ -109,7 +113,7 @@ class Landlocked:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             process = subprocess.Popen(  # noqa: ASYNC220, S603 - must be a child of this thread
-                [sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parent), str(far.fileno())],
+                launcher_command("alone", far.fileno()),
                 pass_fds=(far.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, env={}, cwd="/", start_new_session=True,
             )  # fmt: skip

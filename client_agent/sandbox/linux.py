@@ -12,15 +12,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from client_agent.bundle import LAUNCHER_WORD, is_bundle
 from client_agent.errors import InvalidParameters, Unavailable
 from client_agent.sandbox.environment import user_name
 from client_agent.sandbox.jobs import Access, Ended, Limits, Network
 from client_agent.sandbox.launcher.cell import HOME
-from client_agent.sandbox.protected import GUARDED_IN_GIT, ProtectedPaths
+from client_agent.sandbox.protected import GUARDED_IN_GIT, WORKTREES, ProtectedPaths
 
 MAX_REQUEST_BYTES = 150_000
 START_TIMEOUT_S = 15
@@ -49,7 +50,15 @@ _ETC_FILES = (
     "inputrc", "gitconfig", "ssl/openssl.cnf", "pki/tls/openssl.cnf", "login.defs", "xattr.conf", "manpath.config",
 )  # fmt: skip
 SHOWN_IN_ETC = tuple(f"/etc/{name}" for name in (*_ETC_DIRECTORIES, *_ETC_FILES))
-_START = "import sys; sys.path.append(sys.argv[1]); from launcher.main import main; main()"
+
+
+def launcher_command(module: Literal["main", "alone"], fd: int) -> list[str]:
+    """How a launcher is started: in a bare interpreter that finds the launcher's few files and nothing else."""
+    told = [str(Path(__file__).parent), str(fd)]
+    if is_bundle():
+        return [sys.executable, f"{LAUNCHER_WORD}{module}", *told]
+    start = f"import sys; sys.path.append(sys.argv[1]); from launcher.{module} import main; main()"
+    return [sys.executable, "-I", "-S", "-c", start, *told]
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -92,6 +101,7 @@ def compose_plan(
         "hidden": sorted(str(workspace / path) for path in protected.hidden),
         "pinned": [],
         "locked": [],
+        "repositories": [],
         "barred": [],
         "beneath_tmp": _outermost([path for path in (*read_only, str(workspace)) if path.startswith("/tmp/")]),
         "tmp_bytes": limits.tmp_bytes,
@@ -155,17 +165,36 @@ def _etc_files(network: Network) -> list[tuple[str, bytes]]:
 
 
 def _guard_git(workspace: Path, found: set[str], plan: dict[str, Any]) -> None:
-    """What runs on its own account when the user next calls git may be read, and not changed."""
+    """What runs on its own account when the user next calls git may be read, and not changed.
+
+    A mount point can be neither moved nor removed, so that pinning the directories above keeps all of it in its place.
+    """
+    pinned: set[Path] = set()
     for relative in sorted(found):
         path = workspace / relative
         if path.is_symlink():
             raise Unavailable(f"{relative!r} is a symbolic link, which cannot be kept from being replaced")
+        pinned |= {parent for parent in path.parents if parent != workspace and parent.is_relative_to(workspace)}
         if not path.is_dir():
             plan["locked"].append(str(path))
             continue
-        plan["pinned"].append(str(path))
-        (path / "hooks").mkdir(exist_ok=True)
+        pinned.add(path)
+        plan["repositories"].append(str(path))
+        _fill_git(path)
         plan["locked"] += [str(path / name) for name in GUARDED_IN_GIT if (path / name).exists()]
+    plan["pinned"] = sorted(map(str, pinned))
+
+
+def _fill_git(path: Path) -> None:
+    """Makes what git would read and nobody has made yet: only what is there can be kept from being made."""
+    common = path
+    if path.parent.name == WORKTREES:  # its hooks and configuration are those of its repository
+        common = path.parent.parent
+    else:
+        (path / "hooks").mkdir(exist_ok=True)
+    config = common / "config"
+    if config.is_file() and b"worktreeconfig" in config.read_bytes().lower():
+        (path / "config.worktree").touch()
 
 
 def resource_limits(limits: Limits) -> dict[str, tuple[int, int]]:
@@ -221,7 +250,7 @@ class Launcher:
         """Starts it and waits until its first cells are made; Unavailable, with the kernel's reason, when it cannot."""
         with self._far_end as far_end:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - must be a child of this thread, see launcher.main
-                [sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parent), str(far_end.fileno())],
+                launcher_command("main", far_end.fileno()),
                 pass_fds=(far_end.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -243,12 +272,18 @@ class Launcher:
         self.landlock_abi = int(abi)
 
     async def run(
-        self, argv: Sequence[str], environment: dict[str, str], directory: str, fds: Sequence[int]
+        self,
+        argv: Sequence[str],
+        environment: dict[str, str],
+        directory: str,
+        fds: Sequence[int],
+        *,
+        is_lasting: bool = False,
     ) -> tuple[int, asyncio.Future[Ended]]:
         """Starts a command with these as stdin, stdout and stderr. The future tells that it and its tree are gone."""
         self._calls += 1
         call = self._calls
-        request = marshal.dumps(("run", call, list(argv), environment, directory))
+        request = marshal.dumps(("run", call, list(argv), environment, directory, is_lasting))
         if len(request) > MAX_REQUEST_BYTES:
             raise InvalidParameters(f"the command line has more than {MAX_REQUEST_BYTES} bytes")
         ended: asyncio.Future[Ended] = self._loop.create_future()
@@ -265,7 +300,12 @@ class Launcher:
         self._disconnect()  # by which it ends itself
         if self._process is not None:
             process, self._process = self._process, None
-            await asyncio.to_thread(_await_end, process)
+            waiting = asyncio.ensure_future(asyncio.to_thread(_await_end, process))
+            try:
+                await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                await waiting  # not for long, and nobody else would
+                raise
 
     async def close_when_idle(self) -> None:
         """Ends the launcher once all it runs has ended by itself; at once when this is cancelled."""

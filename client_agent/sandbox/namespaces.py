@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from client_agent.sandbox.jobs import Access, Ended, Job, Limits, Mechanism, Net
 from client_agent.sandbox.launcher.cell import HOME
 from client_agent.sandbox.linux import Launcher, Profile, compose_plan, visible_directories
 from client_agent.sandbox.placeholders import Placeholders
-from client_agent.sandbox.protected import IsProtected, ProtectedPaths
+from client_agent.sandbox.protected import COMMON_DIRECTORY, WORKTREES, IsProtected, ProtectedPaths
 
 IDLE_S = 60
 _PLACEHOLDERS = (".git", ".client-agent.toml")
@@ -58,6 +59,7 @@ class Namespaces:
         self._resting: asyncio.Task[None] | None = None
         self._resolver_stamp = 0
         self._identity = (0, 0)
+        self._known_detours: set[str] = set()
         self._lock = asyncio.Lock()
 
     async def open(self) -> None:
@@ -71,6 +73,7 @@ class Namespaces:
         parts.append(f"Landlock ABI {launcher.landlock_abi}" if launcher.landlock_abi > 1 else "no Landlock")
         parts.append({"by_option": "own /proc", "by_fork": "own /proc (forked)", "none": "no /proc"}[launcher.proc])
         self.mechanism = Mechanism(name="namespaces", parts=tuple(parts))
+        self._rest_later()
 
     async def close(self) -> None:
         if self._idle_timer is not None:
@@ -87,10 +90,23 @@ class Namespaces:
         async with self._lock:
             await self._refresh()
             launcher = await self._launcher(Profile(job.access, job.network))
-            call, ended = await launcher.run(job.argv, environment, str(directory), fds)
+            call, ended = await launcher.run(job.argv, environment, str(directory), fds, is_lasting=job.is_lasting)
         if job.access is Access.WRITABLE:
-            self._rest_later()
+            ended.add_done_callback(lambda _: self._remove_detours())
+        self._rest_later()
         return Running(launcher, call, ended)
+
+    def _remove_detours(self) -> None:
+        """Takes away what a command may have made to lead git past its configuration.
+
+        Nothing can be put in this file's place beforehand: git does not bear an empty one.
+        """
+        for relative in self._protected.git - self._placeholders.names:
+            detour = self._workspace / relative / COMMON_DIRECTORY
+            is_rightful = detour.parent.parent.name == WORKTREES  # every worktree has one
+            if not is_rightful and str(detour) not in self._known_detours:
+                with contextlib.suppress(OSError):
+                    detour.unlink(missing_ok=True)
 
     async def _refresh(self) -> None:
         """Sees to it that what launchers show and hide is what must be shown and hidden now."""
@@ -120,6 +136,7 @@ class Namespaces:
             protected=self._protected,
             placeholders=self._placeholders.names,
         )
+        self._known_detours |= {path for path in plan["locked"] if path.endswith("/" + COMMON_DIRECTORY)}
         launcher = Launcher()
         await launcher.start(plan)
         self._launchers[profile] = launcher
@@ -149,7 +166,7 @@ class Namespaces:
                 task.add_done_callback(self._leaving.discard)
 
     def _rest_later(self) -> None:
-        """Lets go of launchers that can write, and of the placeholders, after a while without work."""
+        """Lets go of the launchers, each a few processes, and of the placeholders, after a while without work."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, self._rest_now)
@@ -162,5 +179,5 @@ class Namespaces:
             if any(launcher.running for launcher in self._launchers.values()) or self._leaving:
                 self._rest_later()
             else:
-                await self._retire([profile for profile in self._launchers if profile.access is Access.WRITABLE])
+                await self._retire(list(self._launchers))
                 self._placeholders.remove()

@@ -60,6 +60,7 @@ class Capture:
         """Whatever is wrong with the disk ends the spool, not the command."""
         try:
             if self._spool_fd < 0 and self.spool_path is None:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._spool_fd = os.open(path, flags, 0o600)
                 self.spool_path = path
@@ -76,7 +77,15 @@ class Capture:
                 self.close()
 
     def _ordered_tail(self) -> bytes:
-        return bytes(self._tail[self._tail_start :] + self._tail[: self._tail_start])
+        ring = memoryview(self._tail)
+        return b"".join((ring[self._tail_start :], ring[: self._tail_start]))
+
+    def copy(self) -> Capture:
+        """What is kept by now, without the spool."""
+        other = Capture(self._head_max + self._tail_max, None, 0)
+        other.total_bytes, other._tail_start = self.total_bytes, self._tail_start
+        other._head, other._tail = bytearray(self._head), bytearray(self._tail)
+        return other
 
     def close(self) -> None:
         if self._spool_fd >= 0:
@@ -84,20 +93,32 @@ class Capture:
             self._spool_fd = -1
 
     def text(self, max_bytes: int) -> str:
-        """What was written, as at most so many bytes of UTF-8: whole, or beginning and end with a note between."""
-        head, tail = bytes(self._head), self._ordered_tail()
-        if len(head) + len(tail) == self.total_bytes:
-            head, tail = head + tail, b""
-            whole = head.decode("utf-8", "replace") if len(head) <= max_bytes else ""
-            if len(head) <= max_bytes and _size(whole) <= max_bytes:
-                return whole
+        """What was written, as at most so many bytes of UTF-8: whole, or beginning and end with a note between.
+
+        Gives up what is kept, piece by piece, so that hardly more memory is needed than the text takes.
+        """
+        if len(self._head) + len(self._tail) == self.total_bytes:
+            return self._contiguous_text(max_bytes)
         room = max(0, max_bytes - len(_marker(self.total_bytes)))
-        beginning, head_bytes = _fit_head(head, room // 2)
-        tail = tail or head[head_bytes:]
-        del head
+        beginning, head_bytes = _fit_head(self._head, room // 2)
+        self._head = bytearray()
+        tail = self._ordered_tail()
+        self._tail = bytearray()
         end, tail_bytes = _fit_tail(tail, room - room // 2)
         del tail
         return f"{beginning}{_marker(self.total_bytes - head_bytes - tail_bytes)}{end}"
+
+    def _contiguous_text(self, max_bytes: int) -> str:
+        """The same where nothing has been dropped: only the text itself may be too long."""
+        data = bytes(self._head) + self._ordered_tail()
+        if len(data) <= max_bytes:
+            text = data.decode("utf-8", "replace")
+            if _size(text) <= max_bytes:
+                return text
+        room = max(0, max_bytes - len(_marker(len(data))))
+        beginning, head_bytes = _fit_head(data, room // 2)
+        end, tail_bytes = _fit_tail(data[head_bytes:], room - room // 2)
+        return f"{beginning}{_marker(len(data) - head_bytes - tail_bytes)}{end}"
 
 
 def texts(stdout: Capture, stderr: Capture, max_bytes: int) -> tuple[str, str]:
@@ -114,12 +135,12 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _fit_head(data: bytes, room: int) -> tuple[str, int]:
+def _fit_head(data: bytes | bytearray, room: int) -> tuple[str, int]:
     """The longest beginning that fits when decoded, and how many bytes of the data it stands for."""
     take = min(len(data), room)
     while True:
         end = _whole_characters(data, take)
-        text = data[:end].decode("utf-8", "replace")
+        text = str(memoryview(data)[:end], "utf-8", "replace")
         size = _size(text)
         if size <= room:
             return text, end
@@ -134,14 +155,14 @@ def _fit_tail(data: bytes, room: int) -> tuple[str, int]:
         for _ in range(_LONGEST_CHARACTER - 1):
             if 0 < start < len(data) and data[start] in _CONTINUATION:
                 start += 1
-        text = data[start:].decode("utf-8", "replace")
+        text = str(memoryview(data)[start:], "utf-8", "replace")
         size = _size(text)
         if size <= room:
             return text, len(data) - start
         take = min(take - 1, take * room // size)
 
 
-def _whole_characters(data: bytes, end: int) -> int:
+def _whole_characters(data: bytes | bytearray, end: int) -> int:
     """The given end, or a little before it when it would fall inside a character."""
     if end >= len(data) or data[end] not in _CONTINUATION:
         return end

@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-GUARDED_IN_GIT = ("hooks", "config", "config.worktree")
+COMMON_DIRECTORY = "commondir"  # a file that tells git to take hooks and configuration from elsewhere
+GUARDED_IN_GIT = ("hooks", "config", "config.worktree", COMMON_DIRECTORY)
+WORKTREES = "worktrees"  # what a repository knows of its other worktrees: git follows it when it is called in one
 
 _FROM, _TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _OVERFLOW, _IGNORED, _IS_DIRECTORY = 0x4000, 0x8000, 0x40000000
@@ -97,10 +99,27 @@ class ProtectedPaths:
             return False
         if relative == ".git" or relative.endswith("/.git"):
             self._touched = True
-            self.git.add(relative)
-            self._watch(relative)
+            self._note_git(relative)
             return False
         return True
+
+    def _note_git(self, relative: str) -> None:
+        """Takes down a repository, with those of its submodules and worktrees, which git keeps inside it."""
+        self._note_repository(relative)
+        for head in sorted((self._root / relative / "modules").rglob("HEAD")):
+            if (head.parent / "objects").is_dir():
+                self._note_repository(str(head.parent.relative_to(self._root)))
+
+    def _note_repository(self, relative: str) -> None:
+        self.git.add(relative)
+        self._watch(relative)
+        worktrees = self._root / relative / WORKTREES
+        if worktrees.is_dir():
+            self._watch(f"{relative}/{WORKTREES}")
+            for path in worktrees.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    self.git.add(f"{relative}/{WORKTREES}/{path.name}")
+                    self._watch(f"{relative}/{WORKTREES}/{path.name}")
 
     def _real(self, relative: str) -> str:
         """Where a link with a protected name leads, if into the workspace: the secret is what it points to."""
@@ -144,8 +163,10 @@ class ProtectedPaths:
         if mask & _OVERFLOW or directory is None or (mask & _IS_DIRECTORY and mask & (_FROM | _TO)):
             return False
         if directory in self.git:
-            self._touched |= name in GUARDED_IN_GIT
-            return True
+            self._touched |= name in (*GUARDED_IN_GIT, "modules")
+            return name != WORKTREES
+        if directory.endswith(f"/{WORKTREES}") and directory.removesuffix(f"/{WORKTREES}") in self.git:
+            return False
         relative = f"{directory}/{name}" if directory else name
         if mask & (_DELETE | _FROM):
             self._touched |= relative in self.hidden or relative in self.git

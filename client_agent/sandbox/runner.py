@@ -17,6 +17,7 @@ from client_agent.sandbox.jobs import Ended, Ending, Job, Limits, Mechanism, Out
 from client_agent.sandbox.output import Capture, Live, OnOutput, texts
 
 KILL_GRACE_S = 1.0
+INPUT_PATIENCE_S = 5.0
 STREAMS = ("stdout", "stderr")
 _READ_BYTES = 1 << 16
 _READS_AT_ONCE = 4
@@ -66,16 +67,34 @@ class Process:
         }
         self._open_fds: dict[int, str] = {}
         self._stdin_fd = -1
+        self._writing = asyncio.Lock()  # what two callers type is not mixed
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
+        self._is_over = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_running(self) -> bool:
         return not self._outcome.done()
 
+    @property
+    def ended_by(self) -> Ending | None:
+        """What ended it; None while it runs, and when it could not be started."""
+        failed = self.is_running or self._outcome.exception() is not None
+        return None if failed else self._outcome.result().ended_by
+
+    @property
+    def age_s(self) -> float:
+        return self._duration_s or time.monotonic() - self._started
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether more was written than fits."""
+        return sum(capture.total_bytes for capture in self._captures.values()) > self._limits.output_bytes
+
     async def wait(self) -> Outcome:
         """What became of it, once it and all it started are gone. Cancelling this leaves the command running."""
-        return await asyncio.shield(self._outcome)
+        await self._is_over.wait()
+        return self._outcome.result()
 
     async def kill(self, why: Ending = Ending.CANCELLED) -> None:
         """Ends the command and all it has started. The outcome says why."""
@@ -85,18 +104,29 @@ class Process:
             with contextlib.suppress(Unavailable):
                 await self._confined.kill()
 
-    async def write(self, data: bytes) -> None:
-        """Writes to the standard input of a job with `Stdin.PIPE`, waiting as long as the command does not read."""
+    def end(self, why: Ending = Ending.CANCELLED) -> None:
+        """The same without waiting until it has been asked for."""
+        task = self._loop.create_task(self.kill(why))
+        _ENDING_TASKS.add(task)
+        task.add_done_callback(_ENDING_TASKS.discard)
+
+    async def write(self, data: bytes, patience_s: float = INPUT_PATIENCE_S) -> int:
+        """Writes to the standard input of a job with `Stdin.PIPE`; how many bytes the command took in that time."""
         view = memoryview(data)
-        while len(view) > 0:
-            if self._stdin_fd < 0:
-                raise Unavailable("the process takes no input")
-            try:
-                view = view[os.write(self._stdin_fd, view) :]
-            except BlockingIOError:
-                await asyncio.sleep(_WRITE_RETRY_S)
-            except BrokenPipeError:
-                self.close_stdin()
+        deadline = self._loop.time() + patience_s
+        async with self._writing:
+            while len(view) > 0:
+                if self._stdin_fd < 0:
+                    raise Unavailable("the process takes no input: it has ended, or its input is closed")
+                try:
+                    view = view[os.write(self._stdin_fd, view) :]
+                except BlockingIOError:
+                    if self._loop.time() >= deadline:
+                        break
+                    await asyncio.sleep(_WRITE_RETRY_S)
+                except BrokenPipeError:
+                    self.close_stdin()
+        return len(data) - len(view)
 
     def close_stdin(self) -> None:
         if self._stdin_fd >= 0:
@@ -105,7 +135,8 @@ class Process:
 
     def snapshot(self) -> tuple[str, str]:
         """What has been written so far to stdout and stderr, within the limit."""
-        return texts(self._captures["stdout"], self._captures["stderr"], self._limits.output_bytes)
+        stdout, stderr = (self._captures[name].copy() for name in STREAMS)
+        return texts(stdout, stderr, self._limits.output_bytes)
 
     async def start(self, backend: Backend, environment: dict[str, str], directory: Path) -> None:
         """Starts the command. Called once, by the sandbox."""
@@ -118,7 +149,7 @@ class Process:
         finally:
             for fd in fds:
                 os.close(fd)
-        self._timer = self._loop.call_later(self._job.wall_s or self._limits.wall_s, self._end_soon, Ending.TIMEOUT)
+        self._timer = self._loop.call_later(self._job.wall_s or self._limits.wall_s, self.end, Ending.TIMEOUT)
         self._confined.ended.add_done_callback(self._take_end)
 
     def on_done(self, callback: Callable[[], None]) -> None:
@@ -150,14 +181,15 @@ class Process:
                 return
             if count == 0:
                 self._close_read(fd)
-                self._finish_when_read()
+                if self._end is not None and not self._open_fds:
+                    self._finish()
                 return
             data = memoryview(_BUFFER)[:count]
             capture.feed(data)
             if self._live is not None:
                 self._live.feed(name, data)
         if capture.total_bytes > self._limits.output_total_bytes:
-            self._end_soon(Ending.OUTPUT)
+            self.end(Ending.OUTPUT)
 
     def _close_read(self, fd: int) -> None:
         self._loop.remove_reader(fd)
@@ -171,22 +203,14 @@ class Process:
         for capture in self._captures.values():
             capture.close()
 
-    def _end_soon(self, why: Ending) -> None:
-        task = self._loop.create_task(self.kill(why))
-        _ENDING_TASKS.add(task)
-        task.add_done_callback(_ENDING_TASKS.discard)
-
     def _take_end(self, ended: asyncio.Future[Ended]) -> None:
         self._end = ended.result()
         self._duration_s = time.monotonic() - self._started
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(KILL_GRACE_S, self._finish)
-        self._finish_when_read()
-
-    def _finish_when_read(self) -> None:
-        """What was written before the end is still in the pipes when the end is told."""
-        if self._end is not None and not self._open_fds:
+        if self._open_fds:  # what was written before the end is still in there
+            self._timer = self._loop.call_later(KILL_GRACE_S, self._finish)
+        else:
             self._finish()
 
     def _finish(self) -> None:
@@ -200,11 +224,11 @@ class Process:
             self._outcome.set_exception(Unavailable(f"{self._job.argv[0]} cannot be started: {reason}"))
         else:
             self._outcome.set_result(self._make_outcome(self._end, self._duration_s))
+        self._is_over.set()
 
     def _make_outcome(self, end: Ended, duration_s: float) -> Outcome:
         number = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
         captures = self._captures["stdout"], self._captures["stderr"]
-        written = sum(capture.total_bytes for capture in captures)
         stdout, stderr = texts(*captures, self._limits.output_bytes)
         return Outcome(
             ended_by=_ending(end.reason, number, self._ended_by),
@@ -212,7 +236,7 @@ class Process:
             signal=_signal_name(number) if number else None,
             stdout=stdout,
             stderr=stderr,
-            truncated=written > self._limits.output_bytes,
+            truncated=self.is_truncated,
             duration_s=duration_s,
             spooled=tuple(capture.spool_path for capture in captures if capture.spool_path is not None),
             withheld=self._withheld,
@@ -258,6 +282,9 @@ class Sandbox:
         self._environ = dict(environ)
         self._withheld: dict[str, tuple[str, ...]] = {}
         self._path = env.sane_path(search_path, workspace, backend.visible)
+        self._variables = env.build_environment(
+            path=self._path, home=backend.home, tmp=backend.tmp, user=backend.user, environ=self._environ
+        )
         self._processes: set[Process] = set()
 
     @property
@@ -285,22 +312,22 @@ class Sandbox:
         """Starts a command and returns at once."""
         if job.access not in self.mechanism.accesses:
             raise Unavailable(f"commands that write cannot be confined here: {'; '.join(self.mechanism.gaps)}")
-        directory = Path(os.path.realpath(self._workspace / job.directory))  # noqa: ASYNC240 - local, microseconds
-        if not directory.is_relative_to(self._workspace):
-            raise AccessRefused(f"{job.directory!r} lies outside the workspace")
-        variables = env.build_environment(
-            path=self._path,
-            home=self._backend.home,
-            tmp=self._backend.tmp,
-            user=self._backend.user,
-            environ=self._environ,
-            extra=job.environment,
-        )
+        directory = self._find_directory(job.directory)
+        variables = {**self._variables, **job.environment} if job.environment else self._variables
         process = Process(job, self._limits, self._withheld_from(job.argv[0], variables), on_output)
         await process.start(self._backend, variables, directory)
         self._processes.add(process)
         process.on_done(lambda: self._processes.discard(process))
         return process
+
+    def _find_directory(self, name: str) -> Path:
+        """Where a command starts. Only a courtesy: inside, no way leads out of the workspace in any case."""
+        if name == ".":
+            return self._workspace
+        directory = Path(os.path.realpath(self._workspace / name))
+        if not directory.is_relative_to(self._workspace):
+            raise AccessRefused(f"{name!r} lies outside the workspace")
+        return directory
 
     def _withheld_from(self, program: str, given: Mapping[str, str]) -> tuple[str, ...]:
         if program not in self._withheld:

@@ -20,7 +20,7 @@ assert sys.platform == "linux"  # noqa: S101  # for the type checker; `root` imp
 
 _NUMBER = 437  # on every architecture of Linux that Python supports
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH, _CACHED = 0x02, 0x04, 0x08, 0x20
-_PROC_FD = "/proc/self/fd/"
+_DESCRIPTORS = "/proc/self/fd"
 
 
 class _How(ctypes.Structure):
@@ -43,15 +43,16 @@ _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTE
 class Handle(Place):
     """An object held by a descriptor that can do nothing but name it: finding it has no effect on it."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_descriptors", "_fd")
 
-    def __init__(self, fd: int, relative: str) -> None:
+    def __init__(self, fd: int, relative: str, descriptors: int) -> None:
         self._fd = fd
+        self._descriptors = descriptors
         self.relative = relative
         self.status = os.fstat(fd)
 
     def open(self) -> int:
-        return os.open(f"{_PROC_FD}{self._fd}", _READ)
+        return os.open(str(self._fd), _READ, dir_fd=self._descriptors)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -63,9 +64,18 @@ class Resolver:
     def __init__(self, root: Directory, real: str) -> None:
         """Raises OSError where this kernel, a filter on system calls, or a missing /proc does not let it work."""
         self._root_fd = root.fd
+        # Held open: looking this up by its name took longer than what is done there.
+        self._descriptors = Directory(os.open(_DESCRIPTORS, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         self._real = real
         self._prefix = real.rstrip("/") + "/"
-        self.find(".").close()
+        try:
+            self.find(".").close()
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._descriptors.close()
 
     def find(self, path: str) -> Handle:
         return self._hold(_open(self._root_fd, path, _FIND))
@@ -79,7 +89,8 @@ class Resolver:
 
     def _hold(self, fd: int) -> Handle:
         try:
-            return Handle(fd, self._relative(os.readlink(f"{_PROC_FD}{fd}")))  # noqa: PTH115
+            relative = self._relative(os.readlink(str(fd), dir_fd=self._descriptors.fd))
+            return Handle(fd, relative, self._descriptors.fd)
         except BaseException:
             os.close(fd)
             raise

@@ -143,6 +143,10 @@ class Directory:
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self.fd)
 
+    def remove_directory(self, name: str) -> None:
+        """Removes a directory that is empty; OSError otherwise."""
+        os.rmdir(name, dir_fd=self.fd)
+
     def sync(self) -> None:
         """Puts names made here on the disk, where the directory may be read; else the system does so in its time."""
         with suppress(OSError):
@@ -151,6 +155,10 @@ class Directory:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+    @staticmethod
+    def set_permissions(fd: int, mode: int) -> None:
+        os.fchmod(fd, mode & 0o777)
 
     @staticmethod
     def keep_attributes(fd: int, old: os.stat_result) -> None:

@@ -17,7 +17,7 @@ class FileBytes(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file, as long as the file was when it was opened."""
 
     relative: str
-    data: bytes
+    data: bytes | bytearray
     modified_ns: int
 
 
@@ -48,12 +48,12 @@ def read_file(fd: int, max_bytes: int, path: str) -> tuple[bytes, os.stat_result
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), status
 
 
-def read_cached(fd: int, size: int) -> bytes:
+def read_cached(fd: int, size: int) -> bytes | bytearray:
     """The content, from memory alone. Raises OSError when any of it would have to be waited for."""
     if not size:
         return b""
     if sys.platform == "linux":
         buffer = bytearray(size)
         if os.preadv(fd, [buffer], 0, os.RWF_NOWAIT) == size:
-            return bytes(buffer)
+            return buffer
     raise os_error(errno.EAGAIN)

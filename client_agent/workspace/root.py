@@ -6,14 +6,16 @@ import errno
 import os
 import sys
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from client_agent.errors import CallError, MissingFile, SystemRefused, WrongKind
 from client_agent.policy.decision import PathFacts, PathKind, Reason
 from client_agent.policy.paths import Protection, spelling_problem
-from client_agent.workspace import listing, reading, writing
+from client_agent.workspace import listing, reading, removing, writing
 from client_agent.workspace.directory import Directory
 from client_agent.workspace.failures import explain, leads_outside, os_error, refuse, show
 from client_agent.workspace.listing import Depth, Listing
@@ -21,14 +23,22 @@ from client_agent.workspace.pattern import Pattern
 from client_agent.workspace.place import Finder, Place, kind_of
 from client_agent.workspace.reading import FileBytes
 from client_agent.workspace.walk import Spot, walk
-from client_agent.workspace.writing import Judge, Parents, WriteMode, Written
+from client_agent.workspace.writing import Judge, Keeper, Parents, WriteMode, Written
 
-INLINE_MAX_BYTES: Final = 262_144  # what may be read without leaving the event loop
+INLINE_MAX_BYTES: Final = 2_097_152  # what is read without leaving the event loop: sooner done than handed over
 _LOCKS = 64
+# A call is carried out in the moment that it was decided in, or looked up again.
+_KEPT_S = 0.01
 
 
 class NotCached(Exception):
     """The answer may need a disk: ask again in a thread, with the method that waits."""
+
+
+class _Kept(NamedTuple):
+    path: str
+    place: Place
+    at: float
 
 
 class Root:
@@ -43,6 +53,7 @@ class Root:
         spellings = {str(path), self.real_path} if path.is_absolute() else {self.real_path}
         self._bases = [_parts(os.path.normcase(spelling)) for spelling in spellings]
         self._write_locks = [threading.Lock() for _ in range(_LOCKS)]
+        self._kept: _Kept | None = None
         self._finder = _open_finder(self._directory, self.real_path)
 
     @property
@@ -53,6 +64,9 @@ class Root:
     def close(self) -> None:
         """Ends the use of this root. No call may be under way."""
         self._directory.close()
+        self._keep(None)
+        if self._finder is not None:
+            self._finder.close()
 
     def inspect(self, path: str) -> PathFacts:
         """What is at this path, without opening it for its content. A path that may not be used is a fact too."""
@@ -67,10 +81,11 @@ class Root:
     def inspect_cached(self, path: str) -> PathFacts:
         """As `inspect`, but raises NotCached instead of ever waiting for a disk."""
         try:
-            with self._find_cached(self._enter_text(path)) as place:
-                return self._facts(path, place)
+            place = self._find_cached(self._enter_text(path))
         except CallError as error:
             return _refused_facts(path, error)
+        self._keep(_Kept(path, place, time.monotonic()))
+        return self._facts(path, place)
 
     def read(self, path: str, max_bytes: int) -> FileBytes:
         """The whole content of a regular file, as long as it was when opened."""
@@ -88,13 +103,15 @@ class Root:
 
     def read_cached(self, path: str, max_bytes: int) -> FileBytes:
         """As `read`, but raises NotCached instead of ever waiting for a disk, and for files that are not small."""
-        with self._find_cached(self._enter_text(path)) as place:
+        with self._take_kept(path) or self._find_cached(self._enter_text(path)) as place:
             status = self._check_file(place, path, max_bytes)
             if status.st_size > INLINE_MAX_BYTES:
                 raise NotCached
             try:
                 fd = place.open()
                 try:
+                    if os.fstat(fd).st_mtime_ns != status.st_mtime_ns:
+                        raise NotCached  # written since it was looked at
                     data = reading.read_cached(fd, status.st_size)
                 finally:
                     os.close(fd)
@@ -111,22 +128,58 @@ class Root:
         parents: Parents = Parents.REQUIRED,
         expected_hash: str | None = None,
         max_bytes: int,
+        permissions: int | None = None,
         judge: Judge | None = None,
+        keeper: Keeper | None = None,
     ) -> Written:
         """Replaces or extends a file in one step: whoever looks, at whatever moment, sees all of the old or of the new.
 
         `expected_hash` is the SHA-256 of the content that may be replaced, "" when there must be none. `judge` has the
-        last word on the real path, links followed.
+        last word on the real path, links followed. `keeper` is given what is replaced before it is.
         """
-        change = writing.Change(data=data, mode=mode, parents=parents, expected_hash=expected_hash, max_bytes=max_bytes)
+        change = writing.Change(
+            data=data,
+            mode=mode,
+            parents=parents,
+            expected_hash=expected_hash,
+            max_bytes=max_bytes,
+            permissions=permissions,
+        )
         writing.check_size(len(data), max_bytes, path)
+        with self._changing(path, judge) as spot:
+            return writing.write(spot, change, path, keeper)
+
+    def remove(
+        self, path: str, *, expected_hash: str, judge: Judge | None = None, keeper: Keeper | None = None
+    ) -> None:
+        """Removes a file that holds this content, and no other."""
+        with self._changing(path, judge) as spot:
+            removing.remove(spot, expected_hash, path, keeper)
+
+    def remove_directory(self, path: str) -> bool:
+        """Removes a directory at this real path if it is empty; whether it did."""
+        parent, _, name = path.rpartition("/")
+        try:
+            with self._changing(parent or ".", None) as spot:
+                if spot.name is not None or spot.relative != (parent or "."):
+                    return False
+                self._enter_text(path)
+                spot.directory.remove_directory(name)
+                spot.directory.sync()
+        except CallError:
+            return False
+        return True
+
+    @contextmanager
+    def _changing(self, path: str, judge: Judge | None) -> Iterator[Spot]:
+        """Where something is about to change, judged, and nobody else of ours changing it meanwhile."""
         try:
             with self._walk(self._enter_text(path)) as spot:
                 self._check(spot, path)
                 if judge is not None and (reason := judge(spot.relative)) is not None:
                     raise refuse(reason, path)
                 with self._write_locks[hash(spot.relative) % _LOCKS]:
-                    return writing.write(spot, change, path)
+                    yield spot
         except OSError as error:
             raise explain(error, path) from None
 
@@ -207,6 +260,21 @@ class Root:
             return self._finder.find_cached(relative)
         except OSError:
             raise NotCached from None
+
+    def _keep(self, kept: _Kept | None) -> None:
+        before, self._kept = self._kept, kept
+        if before is not None:
+            before.place.close()
+
+    def _take_kept(self, path: str) -> Place | None:
+        """The very object that was inspected for this path a moment ago."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return None
+        if kept.path == path and time.monotonic() - kept.at < _KEPT_S:
+            return kept.place
+        kept.place.close()
+        return None
 
     def _walk(self, relative: str) -> Spot:
         if not self._directory.is_still_at(self.real_path):

@@ -170,8 +170,16 @@ class Directory:
     def remove(self, name: str) -> None:
         os.unlink(self._at(name))  # noqa: PTH108
 
+    def remove_directory(self, name: str) -> None:
+        """Removes a directory that is empty; OSError otherwise."""
+        os.rmdir(self._at(name))  # noqa: PTH106
+
     def sync(self) -> None:
         """Nothing to do: NTFS journals its names."""
+
+    @staticmethod
+    def set_permissions(fd: int, mode: int) -> None:
+        """Nothing to do: a new file inherits the permissions of its directory."""
 
     @staticmethod
     def keep_attributes(fd: int, old: os.stat_result) -> None:

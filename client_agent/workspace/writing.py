@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, StrEnum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -39,14 +39,32 @@ class Parents(Enum):
     CREATE = "create"
 
 
+class Keeper(Protocol):
+    """Keeps what is about to be replaced, so that it can be put back."""
+
+    def keep(
+        self, path: str, old: int | None, *, after: str | None, mode: int | None, made: tuple[str, ...]
+    ) -> str | None:
+        """Called before the file at this real path changes. `old` is open on what it holds; None: there is no file yet.
+
+        The SHA-256 of what was kept, or None where it was not. Raises when the file must stay as it is.
+        """
+        ...
+
+    def forget(self) -> None:
+        """The file did not change after all."""
+        ...
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to become of a file."""
+    """What is to become of a file. `permissions` are for one that is made anew."""
 
     data: bytes
     mode: WriteMode
     parents: Parents
     expected_hash: str | None
     max_bytes: int
+    permissions: int | None = None
 
     @property
     def builds_on_old(self) -> bool:
@@ -71,27 +89,34 @@ def check_size(size: int, max_bytes: int, path: str) -> None:
         )
 
 
-def write(spot: Spot, change: Change, path: str) -> Written:
+def write(spot: Spot, change: Change, path: str, keeper: Keeper | None = None) -> Written:
     """Carries the change out at this spot. Raises OSError and CallErrors; then nothing has changed but new parents."""
     if spot.name is None or spot.wants_directory:
         raise WrongKind(f"{show(path)} names a directory", code="is_directory", path=path)
+    made: tuple[str, ...] = ()
     if spot.missing:
         if change.parents is Parents.REQUIRED:
             where = show("/".join(spot.relative.split("/")[:-1]))
             raise MissingFile(f"there is no directory {where}; set create_dirs", code="parent_missing", path=path)
-        _make_parents(spot)
-    return _Writing(spot.directory, spot.name, change, path).carry_out(spot.relative)
+        made = _make_parents(spot)
+    return _Writing(spot.directory, spot.name, change, path).carry_out(spot.relative, keeper, made)
 
 
-def _make_parents(spot: Spot) -> None:
+def _make_parents(spot: Spot) -> tuple[str, ...]:
+    """Makes the directories on the way; those that were not there, the outermost first."""
+    made: list[str] = []
+    walked = spot.relative.split("/")[: -len(spot.missing) - 1]
     for name in spot.missing:
+        walked.append(name)
         with suppress(FileExistsError):
             spot.directory.make(name)
+            made.append("/".join(walked))
         inner = spot.directory.enter(name)
         spot.directory.sync()
         spot.directory.close()
         spot.directory = inner
     spot.missing = []
+    return tuple(made)
 
 
 class _Writing:
@@ -101,24 +126,61 @@ class _Writing:
         self._change = change
         self._path = path
         self._status = self._look()
+        # Whether only the content that was looked at may be replaced.
+        self._exact = change.builds_on_old
+        self._old_hash = ""
 
-    def carry_out(self, relative: str) -> Written:
+    def carry_out(self, relative: str, keeper: Keeper | None, made: tuple[str, ...]) -> Written:
         content = self._new_content()
         check_size(len(content), self._change.max_bytes, self._path)
-        draft = _Draft(self._directory, self._status)
+        digest = hashlib.sha256(content).hexdigest()
+        draft = _Draft(self._directory, self._status, self._change.permissions)
         try:
             modified_ns = draft.fill(content)
-            self._publish(draft)
+            if keeper is not None:
+                self._keep(keeper, relative, digest, made)
+            self._publish_or_forget(draft, keeper)
         finally:
             draft.discard()
         self._directory.sync()
         return Written(
-            relative=relative,
-            size=len(content),
-            hash=hashlib.sha256(content).hexdigest(),
-            modified_ns=modified_ns,
-            created=self._status is None,
+            relative=relative, size=len(content), hash=digest, modified_ns=modified_ns, created=self._status is None
         )
+
+    def _keep(self, keeper: Keeper, relative: str, after: str, made: tuple[str, ...]) -> None:
+        """From here on only the content that was kept may be replaced."""
+        if self._status is None:
+            keeper.keep(relative, None, after=after, mode=None, made=made)
+            self._exact = True
+            return
+        fd = self._open_old()
+        try:
+            status = os.fstat(fd)
+            check_readable(status, status.st_size, self._path)
+            kept = keeper.keep(relative, fd, after=after, mode=stat.S_IMODE(status.st_mode), made=made)
+        finally:
+            os.close(fd)
+        if kept is None:  # too large: it is replaced all the same
+            return
+        if self._change.builds_on_old and kept != self._old_hash:
+            keeper.forget()
+            raise self._stale("changed while it was being written")
+        self._old_hash = kept
+        self._exact = True
+
+    def _publish_or_forget(self, draft: _Draft, keeper: Keeper | None) -> None:
+        try:
+            self._publish(draft)
+        except StaleContent:
+            if keeper is not None:
+                keeper.forget()
+            raise
+
+    def _open_old(self) -> int:
+        try:
+            return self._directory.open(self._name)
+        except FileNotFoundError:
+            raise self._stale("vanished while it was being written") from None
 
     def _look(self) -> os.stat_result | None:
         """What has the name now; raises unless it is a file that may be replaced, or nothing."""
@@ -151,7 +213,7 @@ class _Writing:
             return None
         if not self._change.builds_on_old:
             return b""
-        fd = self._directory.open(self._name)
+        fd = self._open_old()
         try:
             old, self._status = read_file(fd, self._change.max_bytes, self._path)
         finally:
@@ -160,7 +222,7 @@ class _Writing:
         return old
 
     def _publish(self, draft: _Draft) -> None:
-        if not self._change.builds_on_old:
+        if not self._exact:
             draft.put_over(self._name)
         elif self._status is None:
             try:
@@ -177,9 +239,10 @@ class _Writing:
 class _Draft:
     """The new content before it has the name it is meant for."""
 
-    def __init__(self, directory: Directory, old: os.stat_result | None) -> None:
+    def __init__(self, directory: Directory, old: os.stat_result | None, permissions: int | None = None) -> None:
         self._directory = directory
         self._old = old
+        self._permissions = permissions
         self._name = f".client-agent-{secrets.token_hex(8)}.tmp"
         mode = 0o666 if old is None else 0o600  # the system takes the umask off
         fd = directory.create_unnamed(mode)
@@ -193,6 +256,8 @@ class _Draft:
             left = left[os.write(self._fd, left) :]
         if self._old is not None:
             self._directory.keep_attributes(self._fd, self._old)
+        elif self._permissions is not None:
+            self._directory.set_permissions(self._fd, self._permissions)
         os.fsync(self._fd)
         return os.fstat(self._fd).st_mtime_ns
 
@@ -215,11 +280,11 @@ class _Draft:
         """Takes the name from a file of this content, and from no other: False then, and all is as before."""
         self._take_name()
         if not self._directory.exchange(self._name, name):
-            if not self._holds(name, old_hash):
+            if not holds(self._directory, name, old_hash):
                 return False
             self.put_over(name)
             return True
-        if self._holds(self._name, old_hash):  # the very content replaced, now under the draft's name
+        if holds(self._directory, self._name, old_hash):  # the very content replaced, now under the draft's name
             return True
         self._directory.exchange(self._name, name)
         return False
@@ -242,11 +307,13 @@ class _Draft:
             os.close(self._fd)
             self._fd = -1
 
-    def _holds(self, name: str, expected: str) -> bool:
-        try:
-            fd = self._directory.open(name)
-        except OSError:
-            return False
-        with open(fd, "rb", buffering=0) as file:  # noqa: PTH123
-            regular = stat.S_ISREG(os.fstat(fd).st_mode)
-            return regular and hashlib.file_digest(file, "sha256").hexdigest() == expected
+
+def holds(directory: Directory, name: str, expected_hash: str) -> bool:
+    """Whether the file of this name, and nothing that became of it meanwhile, holds this content."""
+    try:
+        fd = directory.open(name)
+    except OSError:
+        return False
+    with open(fd, "rb", buffering=0) as file:  # noqa: PTH123
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        return regular and hashlib.file_digest(file, "sha256").hexdigest() == expected_hash

@@ -288,6 +288,6 @@ async def test_a_yes_to_a_class_is_no_yes_to_another_destination(
             return Call(tool_id="t", tool_name="execute_command", tool_params=params, session_id="s1")
 
         first = await agent._dispatcher.decide(call(allowed))
-        agent._permissions.grant("w", call(allowed), first, Scope.CLASS)
+        agent._permissions.grant("w", call(allowed), first, Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS))
         second = await agent._dispatcher.decide(call(asked))
     assert second.verdict.value == "ask"

@@ -19,6 +19,7 @@ import pytest
 from client_agent.errors import AccessRefused, Unavailable
 from client_agent.policy.paths import Protection
 from client_agent.sandbox import Access, Job, Network, Outcome, Sandbox, open_sandbox
+from client_agent.sandbox.jobs import Stdin
 
 SECRET = "s3cr3t-canary-8d1f"
 
@@ -277,6 +278,41 @@ async def test_the_rest_of_a_repository_can_be_written(place: Place) -> None:
     assert (place.workspace / ".git" / "index").read_text() == "canary"
 
 
+WAITS_TO_WRITE = """
+print("begun", flush=True)
+sys.stdin.readline()
+for path in sys.argv[1:]: attempt(path, write, path)
+write("beside")
+print("tried")
+"""
+
+
+async def test_a_command_in_the_background_cannot_change_a_configuration_that_the_user_has_changed(
+    place: Place,
+) -> None:
+    repositories = (place.workspace / ".git", place.workspace / "sub" / ".git")
+    for repository in repositories:
+        (repository / "hooks").mkdir(parents=True)
+        (repository / "config").write_text("[core]\n")
+    program = place.sandbox.find_program("python3")
+    assert program is not None
+    names = [f"{path}/{name}" for path in (".git", "sub/.git") for name in ("config", "hooks/pre-commit", "commondir")]
+    argv = (program, "-c", ATTEMPTS + WAITS_TO_WRITE, *names)
+    begun = asyncio.Event()
+    process = await place.sandbox.launch(
+        Job(argv=argv, access=Access.WRITABLE, stdin=Stdin.PIPE, is_lasting=True, wall_s=20), lambda *_: begun.set()
+    )
+    await begun.wait()
+    for repository in repositories:
+        (repository / "config.lock").write_text("[user]\n")  # as git does it
+        (repository / "config.lock").rename(repository / "config")
+    await process.write(b"go\n")
+    outcome = await process.wait()
+    assert outcome.stdout == "begun\n" + "".join(f"{name} held EROFS\n" for name in names) + "tried\n"
+    assert [(repository / "config").read_text() for repository in repositories] == ["[user]\n"] * 2
+    assert (place.workspace / "beside").read_text() == "canary", "all else can be written"
+
+
 async def test_git_hooks_and_configuration_cannot_be_made_where_there_is_no_repository(place: Place) -> None:
     await place.attempt(
         """
@@ -321,6 +357,115 @@ attempt("move", os.rename, ".git", "old")
 """
     )
     assert (git / "config").read_text() == "[core]\n"
+
+
+async def test_a_guarded_repository_cannot_be_moved_away_with_its_directory(place: Place) -> None:
+    git = place.workspace / "vendor" / "library" / ".git"
+    git.mkdir(parents=True)
+    (git / "config").write_text("[core]\n")
+    await place.attempt(
+        """
+attempt("repository", os.rename, "vendor/library", "vendor/other")
+attempt("above", os.rename, "vendor", "other")
+"""
+    )
+    outcome = await place.python(
+        'write("vendor/library/file"); os.rename("vendor/library/file", "vendor/library/moved")'
+    )
+    assert outcome.exit_code == 0
+    assert (git / "config").read_text() == "[core]\n"
+
+
+async def test_the_repositories_of_submodules_are_guarded(place: Place) -> None:
+    module = place.workspace / ".git" / "modules" / "group" / "part"
+    (module / "objects").mkdir(parents=True)
+    (module / "HEAD").write_text("ref: refs/heads/main\n")
+    (module / "config").write_text("[core]\n")
+    (place.workspace / "part").mkdir()
+    (place.workspace / "part" / ".git").write_text("gitdir: ../.git/modules/group/part\n")
+    await place.attempt(
+        """
+attempt("config", write, ".git/modules/group/part/config")
+attempt("hook", write, ".git/modules/group/part/hooks/post-checkout")
+attempt("move", os.rename, ".git/modules/group", ".git/modules/other")
+attempt("move all", os.rename, ".git/modules", ".git/other")
+attempt("link file", write, "part/.git")
+attempt("move part", os.rename, "part", "other")
+"""
+    )
+    assert (module / "config").read_text() == "[core]\n"
+    assert not list((module / "hooks").iterdir())
+
+
+async def test_git_in_another_worktree_cannot_be_led_past_its_configuration(place: Place) -> None:
+    def add(name: str) -> Path:
+        known = place.workspace / ".git" / "worktrees" / name
+        known.mkdir(parents=True)
+        (known / "commondir").write_text("../..\n")
+        return known
+
+    attempts = """
+for name in sys.argv[1:]:
+    known = ".git/worktrees/" + name
+    write("elsewhere", "/evil")
+    attempt("write", write, known + "/commondir")
+    attempt("replace", os.rename, "elsewhere", known + "/commondir")
+    attempt("remove", os.unlink, known + "/commondir")
+    attempt("move", os.rename, known, ".git/worktrees/moved")
+    write(known + "/index.lock"); os.rename(known + "/index.lock", known + "/index")
+attempt("move all", os.rename, ".git/worktrees", ".git/moved")
+"""
+    (place.workspace / ".git").mkdir()
+    (place.workspace / ".git" / "config").write_text("[core]\n")
+    await place.python("")  # the sandbox is open before there are any
+    first = add("first")
+    await place.attempt(attempts, "first")
+    second = add("second")
+    await place.attempt(attempts, "first", "second")
+    assert [(known / "commondir").read_text() for known in (first, second)] == ["../..\n"] * 2
+    assert not (first / "hooks").exists()
+
+
+async def test_no_worktree_can_be_given_a_configuration_of_its_own(place: Place) -> None:
+    repository = place.workspace / ".git"
+    other = repository / "worktrees" / "other"
+    other.mkdir(parents=True)
+    (repository / "config").write_text("[extensions]\n\tworktreeConfig = true\n")
+    await place.attempt(
+        """
+for path in (".git", ".git/worktrees/other"):
+    write("made")
+    attempt("write", write, path + "/config.worktree")
+    attempt("replace", os.rename, "made", path + "/config.worktree")
+    attempt("remove", os.unlink, path + "/config.worktree")
+"""
+    )
+    assert [(path / "config.worktree").read_text() for path in (repository, other)] == ["", ""]
+
+
+async def test_a_worktree_that_the_user_adds_while_a_command_runs_stays_whole(place: Place) -> None:
+    (place.workspace / ".git").mkdir()
+    (place.workspace / ".git" / "config").write_text("[core]\n")
+    program = place.sandbox.find_program("python3")
+    assert program is not None
+    argv = (program, "-c", "input()")
+    process = await place.sandbox.launch(Job(argv=argv, access=Access.WRITABLE, stdin=Stdin.PIPE, wall_s=20))
+    known = place.workspace / ".git" / "worktrees" / "added"
+    known.mkdir(parents=True)
+    (known / "commondir").write_text("../..\n")
+    await place.python("", access=Access.READ_ONLY)
+    await process.write(b"\n")
+    assert (await process.wait()).exit_code == 0
+    assert (known / "commondir").read_text() == "../..\n"
+
+
+async def test_git_cannot_be_led_past_its_configuration(place: Place) -> None:
+    git = place.workspace / ".git"
+    git.mkdir()
+    (git / "config").write_text("[core]\n")
+    outcome = await place.python('write(".git/commondir", "../evil\\n")')
+    assert outcome.exit_code == 0
+    assert not (git / "commondir").exists()
 
 
 async def test_the_link_file_of_a_worktree_cannot_be_turned_elsewhere(place: Place) -> None:
@@ -484,6 +629,23 @@ async def test_tmp_and_home_are_fresh_for_every_command(place: Place) -> None:
     assert (await place.python(leave)).exit_code == 0
     look = 'print(os.path.exists("/tmp/left"), os.listdir(os.path.expanduser("~")), os.path.exists("/dev/shm/left"))'
     assert (await place.python(look)).stdout == "False [] False\ntried\n"
+
+
+async def test_no_process_can_be_put_beside_a_command_to_outlive_it(place: Place) -> None:
+    await place.attempt(
+        """
+numbers = {"x86_64": 56, "aarch64": 220}
+def put_beside():
+    pid = call(numbers[os.uname().machine], 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)  # CLONE_PARENT
+    if pid == 0:
+        for fd in range(3): os.close(fd)
+        signal.pause()
+    return pid
+attempt("beside", put_beside)
+"""
+    )
+    out = (await place.python("print(sum(name.isdigit() for name in os.listdir('/proc')))")).stdout
+    assert out == "2\ntried\n"
 
 
 async def test_other_processes_cannot_be_looked_into(place: Place) -> None:
@@ -671,6 +833,20 @@ a, b = socket.socketpair(); a.send(b"pair"); print(b.recv(9))
     assert (await place.python(code)).stdout == "b'hello'\nb'pair'\ntried\n"
 
 
+async def test_no_kind_of_socket_pair_reaches_a_datagram_socket_outside(place: Place) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as outside:
+        outside.bind(str(place.workspace / "door"))
+        outside.setblocking(False)
+        await place.attempt(
+            """
+def turn(kind): return socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b"x", "door")
+for kind in socket.SocketKind: attempt(kind.name, turn, kind)
+"""
+        )
+        with pytest.raises(BlockingIOError):
+            outside.recv(9)
+
+
 @pytest.mark.parametrize("network", list(Network))
 async def test_unix_sockets_are_no_way_out(place: Place, network: Network) -> None:
     name = f"\0client-agent-test-{os.getpid()}"
@@ -728,8 +904,8 @@ async def test_no_variable_of_the_daemon_reaches_a_command(workspace: Path) -> N
     finally:
         await sandbox.close()
     got = dict(line.split("=", 1) for line in outcome.stdout.split("\0") if line)
-    assert set(got) == {"PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM"}
-    assert got["LANG"] == got["LC_ALL"] == "C.UTF-8"
+    assert set(got) == {"PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "LANG", "LC_CTYPE", "TERM"}
+    assert (got["LANG"], got["LC_CTYPE"]) == ("C", "C.UTF-8")
     assert not any("evil" in value or SECRET in value for value in got.values())
     assert not any(entry.startswith(str(workspace)) or not entry.startswith("/") for entry in got["PATH"].split(":"))
     assert "HTTP_PROXY" in outcome.withheld

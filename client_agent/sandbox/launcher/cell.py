@@ -1,16 +1,18 @@
-"""A cell: the namespaces of one command, made before the command is known.
+"""A cell: the namespaces of a command, made before the command is known.
 
 Namespaces, Landlock and seccomp belong to a thread, and what a thread starts inherits them. So each cell has a thread
-of the launcher's, which shuts itself in for good, waits for its one command, starts it, and ends. The command gets all
-of it for the price of a `posix_spawn`.
+of the launcher's, which shuts itself in for good, waits for a command, and starts it. The command gets all of it for
+the price of a `posix_spawn`. A cell in which a command has left nothing at all, no process and no trace in the files
+that are its own, is as good as a new one, and is used again.
 """
 # Nothing is imported that can be spared; /tmp is the one being made.
-# ruff: noqa: PTH102, PTH103, S108
+# ruff: noqa: PTH102, PTH103, PTH120, S108
 
 from __future__ import annotations
 
 import _thread
 import ctypes
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -23,10 +25,13 @@ from .syscalls import (
     CLONE_NEWNS,
     CLONE_NEWPID,
     CLONE_VM,
+    MS_BIND,
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
     MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
 )
 
 HOME = "/tmp/.home"
@@ -36,9 +41,12 @@ _DEFAULT_SIGNALS = tuple(number for number in range(1, 65) if number not in (9, 
 
 
 class Cell:
-    """One command's namespaces, from empty through running to gone. Owned by the launcher's main thread."""
+    """The namespaces of one command at a time, from empty through running to gone.
 
-    def __init__(self, plan: dict[str, Any]) -> None:
+    Owned by the launcher's main thread.
+    """
+
+    def __init__(self, plan: dict[str, Any], *, is_lasting: bool = False) -> None:
         self.error: OSError | None = None
         self.init_pid = 0
         self.pid = 0
@@ -46,6 +54,10 @@ class Cell:
         self.call = -1
         self.reason = "exit"
         self.status = 0
+        self._killed = False
+        self._is_lasting = is_lasting
+        self._own: list[int] = []  # the directories that a command may write to and nobody else sees
+        self._untouched: list[Any] = []
         self._plan = plan
         self._job: tuple[Any, ...] = ()
         self._go = _thread.allocate_lock()
@@ -54,25 +66,61 @@ class Cell:
         self._done.acquire()
         self._stack = ctypes.create_string_buffer(_STACK_BYTES)
         _thread.start_new_thread(self._live, ())
-        self._wait()
+        try:
+            self._wait()
+        except OSError:
+            self.kill()
+            raise
 
     def run(self, call: int, job: tuple[Any, ...], fds: list[int]) -> None:
-        """Starts the cell's one command: argv, environment, directory; with stdin, stdout, stderr."""
+        """Starts a command: argv, environment, directory; with stdin, stdout, stderr."""
         self.call = call
+        self.reason = "exit"
         self._job = (*job, fds)
         self._go.release()
         self._wait()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left of a command that has ended: what it left would be children of the first process."""
+        if self.proc_fd < 0:
+            return False
+        try:
+            fd = os.open("1/task/1/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc_fd)
+        except OSError:
+            return False
+        children = os.read(fd, 1)
+        os.close(fd)
+        return not children
+
+    @property
+    def is_like_new(self) -> bool:
+        """Whether an empty cell can be used again: nobody could tell that it was used before."""
+        return not self._is_lasting and not self._killed and self._look_at_own() == self._untouched
+
     def kill(self) -> None:
-        """Ends everything in the cell: when its first process dies, the kernel kills all others."""
+        """Ends everything in the cell, for good: when its first process dies, the kernel kills all others."""
+        self._killed = True
         if self.init_pid:
             os.kill(self.init_pid, signal.SIGKILL)
 
     def leave(self) -> None:
         """Gives up the mounts, once the command is gone. On the cell's own thread, as this takes long."""
-        if self.proc_fd >= 0:
-            os.close(self.proc_fd)
+        for fd in (self.proc_fd, *self._own):
+            if fd >= 0:
+                os.close(fd)
+        self._job = ()
         self._go.release()
+
+    def _look_at_own(self) -> list[Any]:
+        """What is in them, by name and number, and what they are: one put in another's place is not the same."""
+        seen = []
+        for fd in self._own:
+            found = os.fstat(fd)
+            with os.scandir(fd) as entries:
+                names = sorted((entry.name, entry.inode()) for entry in entries)
+            seen.append((found.st_mode, found.st_nlink, found.st_uid, found.st_gid, names, os.listxattr(fd)))
+        return seen
 
     def _wait(self) -> None:
         """Waits for the cell's thread to do its part: the two never run at the same time."""
@@ -82,17 +130,21 @@ class Cell:
 
     def _live(self) -> None:
         self._take(self._shut_in)
-        if self.error is None:
+        while self.error is None:
             self._go.acquire()
+            if not self._job:
+                return
             self._take(self._spawn)
-            self._go.acquire()
 
     def _take(self, step: Callable[[], None]) -> None:
         try:
             step()
         except OSError as error:
             self.error = error
-        self._done.release()
+        except ValueError as error:  # a NUL in an argument
+            self.error = OSError(errno.EINVAL, str(error))
+        finally:
+            self._done.release()  # whatever happens here, the launcher must not wait for ever
 
     def _shut_in(self) -> None:
         syscalls.unshare(CLONE_FS | CLONE_NEWNS | CLONE_NEWPID)
@@ -101,6 +153,8 @@ class Cell:
             self._mount_proc_of_init()
         else:
             self._fork_init()
+        if self._is_lasting:
+            self._lock_repositories()
         self._mount_tmp()
         if self._plan["proc"] != "none":
             self.proc_fd = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -154,6 +208,16 @@ class Cell:
         while True:
             signal.pause()
 
+    def _lock_repositories(self) -> None:
+        """Read-only as a whole, for a command that goes on for long.
+
+        What guards a single file is gone from its name as soon as somebody outside puts another file there, as git does
+        whenever the user changes a setting. The directory stays what it is.
+        """
+        for path in self._plan["repositories"]:
+            syscalls.mount(path, path, None, MS_BIND | MS_REC)
+            syscalls.mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
     def _mount_tmp(self) -> None:
         kept = [(path, syscalls.clone_mounts(path)) for path in self._plan["beneath_tmp"]]
         options = f"mode=1777,size={self._plan['tmp_bytes']}"
@@ -163,6 +227,9 @@ class Cell:
             os.makedirs(path, exist_ok=True)
             syscalls.attach_mounts(mounts, path)
             os.close(mounts)
+        own = {"/tmp", HOME, *(parent for path, _ in kept for parent in _parents_in_tmp(path))}
+        self._own = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in own]
+        self._untouched = self._look_at_own()
 
     def _enforce_landlock(self) -> None:
         rules = landlock.Ruleset(self._plan["landlock_abi"])
@@ -187,3 +254,11 @@ class Cell:
         finally:
             for fd in fds:
                 os.close(fd)
+
+
+def _parents_in_tmp(path: str) -> list[str]:
+    """The directories between /tmp and what is shown beneath it: they are the command's as well."""
+    parents = []
+    while (path := os.path.dirname(path)) != "/tmp":
+        parents.append(path)
+    return parents

@@ -24,6 +24,8 @@ from . import landlock, limits, root, seccomp, syscalls
 from .cell import Cell
 
 CELLS_READY = 2
+CELLS_KEPT = 8  # after a busy time, for a while
+_KEPT_MS = 5000
 WATCH_INTERVAL_MS = 50
 _MESSAGE_BYTES = 1 << 18
 _CAPABILITIES = 64
@@ -37,11 +39,13 @@ def main() -> None:
     try:
         _enter_namespaces(plan)
         _prepare(plan)
+        launcher = Launcher(socket, plan)
+        launcher.make_cells()
     except OSError as error:
         socket.send(f"refused {error}".encode())
         os._exit(1)
     gc.freeze()
-    Launcher(socket, plan).serve()
+    launcher.serve()
 
 
 def _enter_namespaces(plan: dict[str, Any]) -> None:
@@ -134,51 +138,88 @@ class Launcher:
         self._ready: list[Cell] = []
         self._running: dict[int, Cell] = {}
         self._by_pidfd: dict[int, tuple[Cell, bool]] = {}
+        self._buffer = bytearray(_MESSAGE_BYTES)
+        self._unable = False
         self._next_watch = 0.0
         _thread.stack_size(256 * 1024)
 
     def serve(self) -> None:
-        self._make_cells()
         self._socket.send(f"ready {self._plan['landlock_abi']} {self._plan['proc']}".encode())
         while True:
-            for fd, _ in self._poll.poll(WATCH_INTERVAL_MS if self._running else None):
+            events = self._poll.poll(self._patience_ms())
+            for fd, _ in events:
                 if fd == self._socket.fileno():
                     self._receive()
                 else:
                     self._reap(fd)
+            if not events and not self._running:
+                self._trim()
+            if not events and not self._ready:
+                self._try_to_make_one()
             self._watch()
 
-    def _make_cells(self) -> None:
-        """Makes what is missing as long as nobody waits for an answer."""
+    def _patience_ms(self) -> int | None:
+        """How long to wait for something to happen. Cells are made only while nobody waits for an answer."""
+        if not self._ready and not self._unable:
+            return 0
+        if self._running:
+            return WATCH_INTERVAL_MS
+        return _KEPT_MS if len(self._ready) > CELLS_READY else None
+
+    def make_cells(self) -> None:
+        """Those that are ready before anything is asked for."""
         while len(self._ready) < CELLS_READY:
             self._ready.append(Cell(self._plan))
-            if select.select([self._socket], [], [], 0)[0]:
-                break
+
+    def _try_to_make_one(self) -> None:
+        try:
+            self._ready.append(Cell(self._plan))
+        except OSError:
+            self._unable = True  # the next command makes its own cell, or is told why it cannot
+
+    def _trim(self) -> None:
+        """Gives up what a busy time has left over."""
+        for cell in self._ready[CELLS_READY:]:
+            self._give_up(cell)
+        del self._ready[CELLS_READY:]
 
     def _receive(self) -> None:
-        data, ancillary, _, _ = self._socket.recvmsg(_MESSAGE_BYTES, _socket.CMSG_LEN(12), _socket.MSG_CMSG_CLOEXEC)
-        if not data:
+        size, ancillary, _, _ = self._socket.recvmsg_into(
+            [self._buffer], _socket.CMSG_LEN(12), _socket.MSG_CMSG_CLOEXEC
+        )
+        if not size:
             os._exit(0)
         fds = [fd for _, _, payload in ancillary for fd in memoryview(payload).cast("i")]
-        word, call, *job = marshal.loads(data)
+        word, call, *job = marshal.loads(self._buffer)  # what is behind the message's own end is not looked at
         if word == "run":
-            self._run(call, tuple(job), fds)
+            *job, is_lasting = job
+            self._run(call, tuple(job), fds, is_lasting=is_lasting)
         elif call in self._running:
             self._running[call].kill()
 
-    def _run(self, call: int, job: tuple[Any, ...], fds: list[int]) -> None:
-        cell = self._ready.pop(0) if self._ready else Cell(self._plan)
+    def _run(self, call: int, job: tuple[Any, ...], fds: list[int], *, is_lasting: bool) -> None:
+        try:
+            is_common = self._ready and not is_lasting
+            cell = self._ready.pop(0) if is_common else Cell(self._plan, is_lasting=is_lasting)
+        except OSError as error:  # out of namespaces, memory …
+            self._socket.send(f"ended {call} 0 failed:{error.errno or errno.EIO}".encode())
+            for fd in fds:
+                os.close(fd)
+            return
+        self._unable = False
         self._running[call] = cell
         try:
             cell.run(call, job, fds)
         except OSError as error:
             cell.reason = f"failed:{error.errno or errno.EIO}"
-            cell.kill()
-            self._follow(cell, cell.init_pid, is_init=True)
+            self._give_up(cell)
             return
         limits.apply(self._plan["command_rlimits"], cell.pid)
         self._follow(cell, cell.pid, is_init=False)
-        self._make_cells()
+
+    def _give_up(self, cell: Cell) -> None:
+        cell.kill()
+        self._follow(cell, cell.init_pid, is_init=True)
 
     def _follow(self, cell: Cell, pid: int, *, is_init: bool) -> None:
         pidfd = os.pidfd_open(pid)
@@ -191,14 +232,24 @@ class Launcher:
         os.close(pidfd)
         if not is_init:
             cell.status = os.waitpid(cell.pid, 0)[1]
-            cell.kill()
-            self._follow(cell, cell.init_pid, is_init=True)
+            cell.pid = 0
+            is_empty = cell.is_empty
+            if is_empty:
+                self._tell_end(cell)
+            if is_empty and len(self._ready) < CELLS_KEPT and cell.is_like_new:
+                self._ready.append(cell)
+            else:
+                self._give_up(cell)
             return
         os.waitpid(cell.init_pid, 0)
         cell.init_pid = 0
-        del self._running[cell.call]
-        self._socket.send(f"ended {cell.call} {cell.status} {cell.reason}".encode())
+        self._tell_end(cell)
         cell.leave()
+
+    def _tell_end(self, cell: Cell) -> None:
+        """Says once that the command and all it started are gone."""
+        if self._running.pop(cell.call, None) is not None:
+            self._socket.send(f"ended {cell.call} {cell.status} {cell.reason}".encode())
 
     def _watch(self) -> None:
         now = time.monotonic()

@@ -31,11 +31,12 @@ _OFFSET_ARCH = 4
 _X32 = 0x40000000
 
 NAMESPACE_FLAGS = 0x7E020000  # every CLONE_NEW* that clone() takes
+CLONE_PARENT = 0x8000  # a process beside the command instead of below it: it would outlive the command unseen
 SET_ID_BITS = 0o6000
 TERMINAL_REQUESTS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-SOCK_DGRAM = 2
+SOCK_STREAM, SOCK_SEQPACKET = 1, 5
 
 
 class Architecture(NamedTuple):
@@ -111,7 +112,7 @@ def build_filter(machine: str, *, internet: bool) -> bytes:
     for name, number in numbers.items():
         if name not in _JUDGED_BY_ARGUMENT and name not in _NEEDED_FOR_CELLS:
             program += [(_IF_EQUAL, 0, 1, number), _refuse(ENOSYS if name in _ABSENT else EPERM)]
-    program += _only_for(numbers["clone"], _refuse_bits(0, NAMESPACE_FLAGS))
+    program += _only_for(numbers["clone"], _refuse_bits(0, NAMESPACE_FLAGS | CLONE_PARENT))
     program += _only_for(numbers["ioctl"], _refuse_values(1, TERMINAL_REQUESTS))
     program += _only_for(numbers["personality"], _allow_values(0, (0, 0xFFFFFFFF)))
     program += _only_for(numbers["socket"], _allow_sockets() if internet else [_refuse(EAFNOSUPPORT)])
@@ -190,11 +191,12 @@ def _allow_sockets() -> list[Instruction]:
 
 
 def _allow_pairs() -> list[Instruction]:
-    """A datagram pair is refused: unlike a stream it can be turned to any other socket's address."""
+    """Only those that stay with each other: datagrams, which `raw` means too, can be sent to any socket's address."""
     return [
         _load_argument(1),
         (0x54, 0, 0, 0xF),  # BPF_ALU | BPF_AND: the type without its flags
-        (_IF_EQUAL, 0, 1, SOCK_DGRAM),
+        (_IF_EQUAL, 2, 0, SOCK_STREAM),
+        (_IF_EQUAL, 1, 0, SOCK_SEQPACKET),
         _refuse(EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]

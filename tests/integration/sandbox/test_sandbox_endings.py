@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import uuid
 from pathlib import Path
 
+import psutil
 import pytest
 
 from client_agent.errors import Unavailable
-from client_agent.sandbox import Access, Ending, Job, Stdin
+from client_agent.sandbox import Access, Ending, Job, Stdin, namespaces
 from tests.integration.sandbox.commands import (
+    DEADLINE_S,
     FORKING,
     Listener,
     OpenSandbox,
@@ -48,6 +51,9 @@ async def test_a_program_that_cannot_be_started_is_said_to_be(open_here: OpenSan
     for program in ("/usr/bin/no-such-program", str(workspace / "garbage"), str(workspace)):
         with pytest.raises(Unavailable, match="cannot be started"):
             await sandbox.run(Job(argv=(program,), access=Access.READ_ONLY))
+    for argument in ("a\0b", "\udc80" * 2):
+        with contextlib.suppress(Unavailable):
+            await run_python(sandbox, "pass", argument)
     assert (await run_python(sandbox, "pass")).exit_code == 0
 
 
@@ -118,6 +124,24 @@ async def test_a_launcher_that_dies_takes_its_commands_along_and_is_replaced(ope
     assert (await process.wait()).ended_by is Ending.STOPPED
     assert await wait_until_gone(mark) == []
     assert (await run_python(sandbox, "print('again')")).stdout == "again\n"
+
+
+async def test_launchers_rest_after_a_while_without_work_and_not_before(
+    open_here: OpenSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "IDLE_S", 0.05)
+    before = {child.pid for child in psutil.Process().children()}
+    sandbox = await open_here()
+    assert (await run_python(sandbox, "pass", access=Access.WRITABLE)).exit_code == 0
+    waits = await sandbox.launch(python_job(sandbox, "input(); print('woke')", stdin=Stdin.PIPE))
+    await asyncio.sleep(0.5)
+    assert {child.pid for child in psutil.Process().children()} > before
+    await waits.write(b"\n")
+    assert (await waits.wait()).stdout == "woke\n"
+    async with asyncio.timeout(DEADLINE_S):
+        while {child.pid for child in psutil.Process().children()} != before:
+            await asyncio.sleep(0.02)
+    assert (await run_python(sandbox, "pass")).exit_code == 0
 
 
 async def test_a_process_in_the_background_can_be_written_to_looked_at_and_ended(open_here: OpenSandbox) -> None:

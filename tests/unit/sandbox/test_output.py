@@ -78,13 +78,13 @@ def test_a_short_stream_leaves_its_room_to_the_other() -> None:
 
 def test_a_spool_is_written_only_when_it_is_needed_and_then_whole(tmp_path: Path) -> None:
     data = bytes(range(256)) * 2
-    capture = Capture(100, tmp_path / "spool", 10_000)
+    capture = Capture(100, tmp_path / "made" / "spool", 10_000)
     capture.feed(memoryview(data[:100]))
-    assert capture.spool_path is None
+    assert (capture.spool_path, list(tmp_path.iterdir())) == (None, [])
     for start in range(100, len(data), 30):
         capture.feed(memoryview(data)[start : start + 30])
     capture.close()
-    assert (tmp_path / "spool").read_bytes() == data
+    assert (tmp_path / "made" / "spool").read_bytes() == data
 
 
 def test_a_spool_never_writes_over_a_file_that_is_there(tmp_path: Path) -> None:

@@ -102,3 +102,30 @@ def test_reading_at_once_refuses_what_reading_refuses(ws: Path) -> None:
         with pytest.raises(CallError):
             root.read_cached(path, 10)
     root.close()
+
+
+def test_what_was_inspected_a_moment_ago_is_what_is_read_at_once(ws: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (ws / "f").write_bytes(b"judged")
+    (ws / "g").write_bytes(b"swapped")
+    root = Root(ws, Protection())
+    monkeypatch.setattr(reading.os, "preadv", lambda fd, buffers, offset, flags: os.readv(fd, buffers))
+    now = [0.0]
+    monkeypatch.setattr("client_agent.workspace.root.time.monotonic", lambda: now[0])
+    root.inspect_cached("f")
+    (ws / "g").replace(ws / "f")
+    assert root.read_cached("f", 10).data == b"judged"
+    assert root.read_cached("f", 10).data == b"swapped"  # once, and looked up again from then on
+    (ws / "g").write_bytes(b"later")
+    root.inspect_cached("f")
+    (ws / "g").replace(ws / "f")
+    now[0] = 1.0
+    assert root.read_cached("f", 10).data == b"later"
+    root.inspect_cached("f")
+    (ws / "f").write_bytes(b"longer than before")
+    os.utime(ws / "f", ns=(1, 1))
+    with pytest.raises(NotCached):
+        root.read_cached("f", 100)
+    root.inspect_cached("f")
+    (ws / "other").write_bytes(b"other")
+    assert root.read_cached("other", 10).data == b"other"
+    root.close()
