@@ -14,6 +14,7 @@ from typing import Protocol
 from client_agent.approvals.pauses import Pauses, explain
 from client_agent.approvals.questions import Answer, Outcome, Question
 
+_NOBODY = Answer(outcome=Outcome.NOBODY, reason="nobody can be asked")
 # Waiting is cut into slices, since the event loop's clock stands still while the machine sleeps and ours does not.
 _SLICE_S = 5.0
 
@@ -33,6 +34,10 @@ class Channel(Protocol):
     def closed(self, question: Question, answer: Answer) -> None: ...
 
 
+def _always(question: Question) -> bool:
+    return True
+
+
 class Broker:
     """Asks the user, through whichever channels are attached."""
 
@@ -43,7 +48,7 @@ class Broker:
         self._presence: dict[int, Callable[[Question], bool]] = {}
         self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
 
-    def attach(self, channel: Channel, present: Callable[[Question], bool] = lambda question: True) -> None:
+    def attach(self, channel: Channel, present: Callable[[Question], bool] = _always) -> None:
         """From now on this channel is told of questions. `present` says whether it can reach a person with one."""
         self._channels.append(channel)
         self._presence[id(channel)] = present
@@ -53,6 +58,11 @@ class Broker:
     def detach(self, channel: Channel) -> None:
         self._channels.remove(channel)
         del self._presence[id(channel)]
+
+    @property
+    def attended(self) -> bool:
+        """Whether a channel is attached that has a person before it, whatever is asked: a terminal."""
+        return _always in self._presence.values()
 
     @property
     def open_questions(self) -> list[Question]:
@@ -66,8 +76,8 @@ class Broker:
         """Waits for the first answer, or for the time to run out. With nobody to ask, answers at once."""
         if (pause := self.pauses.find(question)) is not None:
             return Answer(outcome=Outcome.REJECTED, reason=explain(pause))
-        if not any(self._presence[id(channel)](question) for channel in self._channels):
-            return Answer(outcome=Outcome.NOBODY, reason="nobody can be asked")
+        if not self._reaches_somebody(question):
+            return _NOBODY
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[question.id] = (question, future)
         for channel in self._channels:
@@ -81,6 +91,15 @@ class Broker:
                 channel.closed(question, answer)
         return answer
 
+    def _reaches_somebody(self, question: Question) -> bool:
+        return any(self._presence[id(channel)](question) for channel in self._channels)
+
+    def drop_unreachable(self) -> None:
+        """A channel can reach nobody any more: what no other can ask either is answered at once."""
+        for question, future in self._open.values():
+            if not future.done() and not self._reaches_somebody(question):
+                future.set_result(_NOBODY)
+
     async def _wait(self, question: Question, future: asyncio.Future[Answer]) -> Answer:
         while not future.done():
             left_s = question.deadline - self.now()
@@ -89,10 +108,10 @@ class Broker:
             await asyncio.wait([future], timeout=min(left_s, _SLICE_S))
         return future.result()
 
-    def answer(self, question_id: str, answer: Answer) -> bool:
-        """Whether this was the answer that counted."""
+    def answer(self, question_id: str, binding: str, answer: Answer) -> bool:
+        """Whether this was the answer that counted. One that is bound to something else than is asked does not."""
         entry = self._open.get(question_id)
-        if entry is None or entry[1].done() or entry[0].deadline <= self.now():
+        if entry is None or entry[1].done() or entry[0].deadline <= self.now() or entry[0].binding != binding:
             return False
         entry[1].set_result(answer)
         return True

@@ -33,6 +33,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     scope: Scope = Scope.ONCE
+    for_s: float | None = None  # how long a yes beyond this call holds; the session, where nothing is said
     reason: str = ""
     by: str = ""
 
@@ -42,7 +43,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a person needs to answer, bound by `binding` to exactly what would happen."""
+    """All that a person needs to answer. An answer that does not name its `binding` is no answer to it."""
 
     id: str
     workspace: str
@@ -52,6 +53,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     deadline: float  # on the broker's clock
     change: str = ""  # a write's unified diff
+    profile: str = ""  # a hash of what commands are confined by
+    rules: str = ""  # a hash of the rules it was decided by
+    again: bool = False  # a yes was given before, to something that is no longer what would happen
+    binding: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.binding:
+            msgspec.structs.force_setattr(self, "binding", self._bind())
 
     @property
     def grantable(self) -> bool:
@@ -59,7 +68,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return self.call.session_id is not None and self.decision.call_class is not None
 
     @property
-    def binding(self) -> str:
-        """What the answer is bound to: tool, parameters, the change shown, and what the call would get and why."""
-        seen: list[Any] = [self.workspace, self.call.fingerprint, self.decision, self.change]
+    def short_binding(self) -> str:
+        """Enough of it for a person to see that two places show the same."""
+        return self.binding[:8]
+
+    def _bind(self) -> str:
+        """One hash over tool, parameters, the change shown, risk and access with reasons, confinement, and rules."""
+        seen: list[Any] = [
+            self.workspace, self.call.fingerprint, self.decision, self.change, self.profile, self.rules,
+        ]  # fmt: skip
         return hashlib.sha256(msgspec.json.encode(seen, order="deterministic")).hexdigest()

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from client_agent.approvals.broker import Broker
-from client_agent.approvals.change import count_changes
-from client_agent.approvals.honest import reveal, reveal_lines
+from client_agent.approvals.change import count_changes, is_diff
+from client_agent.approvals.honest import reveal, reveal_lines, shorten
 from client_agent.approvals.questions import Answer, Outcome, Question, Scope
-from client_agent.policy.decision import Risk
 
 _MAX_DIFF_LINES = 40
+_MAX_LINE_CHARS = 4_000
+_MAX_SESSION_CHARS = 120
+_MAX_LABEL_CHARS = 200
 # A key that was on its way before the question could be read is no answer to it.
-_TOO_SOON_S = 0.3
+TOO_SOON_S = 0.3
 _KEYS = {
     "y": Answer(outcome=Outcome.APPROVED, scope=Scope.ONCE, by="terminal"),
     "c": Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, by="terminal"),
     "a": Answer(outcome=Outcome.APPROVED, scope=Scope.SESSION, by="terminal"),
     "n": Answer(outcome=Outcome.REJECTED, by="terminal"),
 }
-_WARNING = "  ! Everything this session asks for will then run unasked, HIGH risk too. Press a again if you mean it."
-_COLOURS = {Risk.LOW: "32", Risk.MEDIUM: "33", Risk.HIGH: "31"}
+WARNING = "  ! Everything this session asks for will then run unasked, HIGH risk too. Press a again if you mean it."
+ASKED_AGAIN = "You said yes, but since you were asked something has changed: look again."
+_GOES_ON = "    ↪ "
+_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|.", re.DOTALL)  # an arrow is several characters
+# By how a line begins: no word of a server's is at the beginning of one.
+_COLOURS = {
+    "── LOW ──": "1;32", "── MEDIUM ──": "1;33", "── HIGH ──": "1;31", "  ! ": "1;31", "  │ +": "32", "  │ -": "31",
+}  # fmt: skip
 
 
 class TerminalChannel:
@@ -34,7 +44,7 @@ class TerminalChannel:
     def __init__(self, broker: Broker, out: TextIO = sys.stdout) -> None:
         self._broker = broker
         self._out = out
-        self._colour = out.isatty() and "NO_COLOR" not in os.environ
+        self._colour = wants_colour(out)
         self._waiting: list[Question] = []
         self._shown_at = 0.0
         self._warned = False
@@ -56,20 +66,20 @@ class TerminalChannel:
     def press(self, key: str) -> None:
         """A key from the keyboard."""
         answer = _KEYS.get(key.lower())
-        if answer is None or not self._waiting or self._broker.now() - self._shown_at < _TOO_SOON_S:
+        if answer is None or not self._waiting or self._broker.now() - self._shown_at < TOO_SOON_S:
             return
         question = self._waiting[0]
         if answer.scope is not Scope.ONCE and not question.grantable:
             return
         if answer.scope is Scope.SESSION and not self._warned:
             self._warned = True
-            self._print(_WARNING)
+            self._print(WARNING)
             return
-        self._broker.answer(question.id, answer)
+        self._broker.answer(question.id, question.binding, answer)
 
     def _show(self, question: Question) -> None:
         for line in render(question, shutil.get_terminal_size().columns):
-            self._print(self._paint(line, question.decision.risk))
+            self._print(paint(line) if self._colour else line)
         more = f", {len(self._waiting) - 1} more waiting" if len(self._waiting) > 1 else ""
         self._shown_at = self._broker.now()
         seconds = round(question.deadline - self._shown_at)
@@ -78,78 +88,126 @@ class TerminalChannel:
         for choice in _choices(question):
             self._print(f"    {choice}")
 
-    def _paint(self, line: str, risk: Risk) -> str:
-        if not self._colour:
-            return line
-        if line.startswith("── "):
-            return f"\x1b[1;{_COLOURS[risk]}m{line}\x1b[0m"
-        if line.startswith("  │ +"):
-            return f"\x1b[32m{line}\x1b[0m"
-        if line.startswith("  │ -"):
-            return f"\x1b[31m{line}\x1b[0m"
-        return line
-
     def _print(self, line: str) -> None:
         print(line, file=self._out, flush=True)
+
+
+def paint(line: str) -> str:
+    """A line of a question in the colour of what it says."""
+    colour = next((colour for begins, colour in _COLOURS.items() if line.startswith(begins)), None)
+    return line if colour is None else f"\x1b[{colour}m{line}\x1b[0m"
+
+
+def wants_colour(out: TextIO) -> bool:
+    return out.isatty() and "NO_COLOR" not in os.environ
 
 
 def _reach(question: Question, answer: Answer) -> str:
     if not answer.approved or answer.scope is Scope.ONCE or question.decision.call_class is None:
         return ""
-    covered = f" {reveal(question.decision.call_class.label)!r}" if answer.scope is Scope.CLASS else "thing"
+    covered = f" {show_class(question)}" if answer.scope is Scope.CLASS else "thing"
     return f", and every{covered} of this session"
 
 
+def show_class(question: Question) -> str:
+    """What a yes to the class would cover, in quotes; nothing where there is no class."""
+    call_class = question.decision.call_class
+    return repr(shorten(call_class.label, _MAX_LABEL_CHARS)) if call_class else ""
+
+
 def _choices(question: Question) -> list[str]:
-    if not question.grantable or question.decision.call_class is None:
+    if not question.grantable:
         return ["[y] yes, once", "[n] no"]
-    label = reveal(question.decision.call_class.label)
     return [
         "[y] yes, once",
-        f"[c] yes, and every {label!r} of this session",
+        f"[c] yes, and every {show_class(question)} of this session",
         "[a] yes, and everything of this session",
         "[n] no",
     ]
 
 
-def render(question: Question, columns: int = 80) -> list[str]:
-    """The question as lines of honest text; long values are wrapped, never cut."""
+def render(question: Question, columns: int = 80, *, whole: bool = False) -> list[str]:
+    """The question as lines of honest text. What is left out is counted; `whole` leaves out nothing."""
     call, decision = question.call, question.decision
-    lines = ["", f"── {decision.risk.name} ── {reveal(call.tool_name)} in {question.workspace} ──"]
+    head = f"── {decision.risk.name} ── {reveal(call.tool_name)} in {question.workspace} ── {question.short_binding} ──"
+    lines = ["", *wrap(head, columns)]
+    lines += wrap(f"  {_origin(question)}", columns)
+    if question.again:
+        lines += wrap(f"  ! {ASKED_AGAIN}", columns)
     for name, value in call.tool_params.items():
-        if question.change.startswith("--- ") and name == "content":
+        if is_diff(question.change) and name == "content":
             continue
-        lines += _wrap(f"  {reveal(name)}: {_value(value)}", columns)
-    lines += [f"  · {reveal(reason.text)}" for reason in decision.reasons]
+        lines += wrap(_bound(f"  {reveal(name)}: {show_value(value)}", whole=whole), columns)
+    for reason in (each for each in decision.reasons if each.code != "needs_network"):
+        lines += wrap(_bound(f"  · {reveal(reason.text)}", whole=whole), columns)
     if decision.network:
         lines.append("  ! it would reach the network")
     if question.change:
-        lines += _diff(question.change, columns)
+        lines += _diff(question.change, columns, whole=whole)
     return lines
 
 
-def _value(value: Any) -> str:
+def _origin(question: Question) -> str:
+    """Whose tool it is, and which session wants it."""
+    tool = f"of {question.server_id}" if question.server_id else "a tool this daemon does not know"
+    session = question.call.session_id
+    return f"{tool} · {'no session' if session is None else f'session {shorten(session, _MAX_SESSION_CHARS)}'}"
+
+
+def _bound(line: str, *, whole: bool) -> str:
+    """Beginning and end of a line that would fill the screen many times over."""
+    left_out = len(line) - _MAX_LINE_CHARS
+    if whole or left_out <= 0:
+        return line
+    half = _MAX_LINE_CHARS // 2
+    said = f" ⟨{left_out} characters left out: `client-agent approvals watch` shows them⟩ "
+    return line[:half] + said + line[-half:]
+
+
+def show_value(value: Any) -> str:
+    """A parameter's value in honest text, whole."""
     if isinstance(value, str):
         return reveal(value)
     if isinstance(value, list):
-        return "[" + ", ".join(repr(_value(item)) if isinstance(item, str) else _value(item) for item in value) + "]"
+        return (
+            "["
+            + ", ".join(repr(show_value(item)) if isinstance(item, str) else show_value(item) for item in value)
+            + "]"
+        )
     return reveal(str(value))
 
 
-def _diff(change: str, columns: int) -> list[str]:
+def _diff(change: str, columns: int, *, whole: bool) -> list[str]:
     added, removed = count_changes(change)
     shown = reveal_lines(change.rstrip("\n"))
-    lines = [piece for line in shown[:_MAX_DIFF_LINES] for piece in _wrap(f"  │ {line}", columns)]
-    if len(shown) > _MAX_DIFF_LINES:
-        lines.append(f"  │ … {len(shown) - _MAX_DIFF_LINES} more lines of the change are not shown here")
+    most = len(shown) if whole else _MAX_DIFF_LINES
+    lines = [piece for line in shown[:most] for piece in wrap(f"  │ {_bound(line, whole=whole)}", columns)]
+    if len(shown) > most:
+        lines.append(f"  │ … {len(shown) - most} more lines: `client-agent approvals watch` shows them")
     return [f"  change: +{added} −{removed} lines", *lines]
 
 
-def _wrap(line: str, columns: int) -> list[str]:
-    width = max(columns, 20)
-    if len(line) <= width:
+def wrap(line: str, columns: int) -> list[str]:
+    """The line in pieces that fit; what goes on says so."""
+    most = max(columns, 20)
+    if width(line) <= most:
         return [line]
-    return [line[:width], *("    ↪ " + line[i : i + width - 6] for i in range(width, len(line), width - 6))]
+    pieces, start, taken = [], 0, 0
+    for place, ch in enumerate(line):
+        wide = width(ch)
+        if taken + wide > most:
+            pieces.append(line[start:place])
+            start, taken = place, len(_GOES_ON)
+        taken += wide
+    pieces.append(line[start:])
+    return [pieces[0], *(_GOES_ON + piece for piece in pieces[1:])]
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives it: letters of East Asia take two."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
 
 
 class Keyboard:
@@ -179,5 +237,5 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved)
 
     def _read(self) -> None:
-        for key in os.read(self._fd, 64).decode("utf-8", "replace"):
+        for key in _KEY.findall(os.read(self._fd, 64).decode("utf-8", "replace")):
             self._on_key(key)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from client_agent.protocol.tools import ListDirectory
-from client_agent.tools.tool import ToolContext, format_time, spec_of
+from client_agent.tools.tool import ToolContext, format_time, in_thread, spec_of
 from client_agent.workspace.listing import Depth
 
 
@@ -16,7 +15,7 @@ class ListDirectoryTool:
     preview = None
 
     async def run(self, params: ListDirectory, context: ToolContext) -> dict[str, Any]:
-        return await asyncio.to_thread(_list, params, context)
+        return await in_thread(_list, params, context)
 
 
 def _list(params: ListDirectory, context: ToolContext) -> dict[str, Any]:

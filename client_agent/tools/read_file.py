@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 from typing import Any
 
 from client_agent.errors import WrongKind
 from client_agent.protocol.tools import ReadFile
-from client_agent.tools.text import decode, decode_surely
-from client_agent.tools.tool import ToolContext, format_time, spec_of
+from client_agent.tools.text import Data, decode, decode_surely
+from client_agent.tools.tool import ToolContext, format_time, in_thread, spec_of
 from client_agent.workspace.failures import show
 from client_agent.workspace.reading import FileBytes
 from client_agent.workspace.root import NotCached
 
+HASH_MAX_BYTES = 262_144  # of more than that, the hash would take longer than everything else about a read
 _MEDIA = (
     b"%PDF-",
     b"\x89PNG\r\n\x1a\n",
@@ -39,9 +39,9 @@ class ReadFileTool:
         try:
             file = context.root.read_cached(params.path, max_bytes)
         except NotCached:
-            return await asyncio.to_thread(_read, params.path, context, max_bytes)
+            return await in_thread(_read, params.path, context, max_bytes)
         output = _present_surely(file)
-        return output if output is not None else await asyncio.to_thread(_present, file, params.path)
+        return output if output is not None else await in_thread(_present, file, params.path)
 
 
 def _read(path: str, context: ToolContext, max_bytes: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _present_surely(file: FileBytes) -> dict[str, Any] | None:
     return _output(file, decoded[0], decoded[1].name) if decoded is not None else None
 
 
-def _is_media(head: bytes) -> bool:
+def _is_media(head: Data) -> bool:
     """Whether the content begins as a PDF or an image does; the name of a file proves nothing."""
     return (
         head.startswith(_MEDIA)
@@ -79,12 +79,14 @@ def _is_media(head: bytes) -> bool:
 
 
 def _output(file: FileBytes, content: str, encoding: str) -> dict[str, Any]:
-    """`hash` is what `write_file` takes as `expected_hash`."""
-    return {
+    """`hash` is what `write_file` takes as `expected_hash`; that of a large file can be made of its content."""
+    output = {
         "content": content,
         "encoding": encoding,
         "size": len(file.data),
         "path": file.relative,
         "modified": format_time(file.modified_ns),
-        "hash": hashlib.sha256(file.data).hexdigest(),
     }
+    if len(file.data) <= HASH_MAX_BYTES:
+        output["hash"] = hashlib.sha256(file.data).hexdigest()
+    return output

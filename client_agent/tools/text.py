@@ -14,6 +14,7 @@ _LIKELY = (
     "cp1252", "cp1251", "gb18030", "cp932", "euc_jp", "big5", "cp949", "koi8_r", "cp1250", "cp1253", "cp1254", "cp1255",
     "cp1256", "cp866",
 )  # fmt: skip
+Data: TypeAlias = bytes | bytearray
 LineEndings: TypeAlias = Literal["lf", "crlf", "mixed", "none"]
 
 
@@ -24,9 +25,9 @@ class Encoding(msgspec.Struct, frozen=True):
     codec: str
     mark: bytes = b""
 
-    def decode(self, data: bytes) -> str:
+    def decode(self, data: Data) -> str:
         """Raises UnicodeDecodeError."""
-        return data[len(self.mark) :].decode(self.codec)
+        return (data[len(self.mark) :] if self.mark else data).decode(self.codec)
 
     def encode(self, text: str) -> bytes:
         """Without the mark. Raises UnicodeEncodeError."""
@@ -47,7 +48,7 @@ _MARKED = (
 Decoded: TypeAlias = tuple[str, Encoding]
 
 
-def decode_surely(data: bytes) -> Decoded | None:
+def decode_surely(data: Data) -> Decoded | None:
     """The text and how it is written, where the bytes leave no doubt: a mark, or valid UTF-8. Never slow."""
     for encoding in _MARKED:
         if data.startswith(encoding.mark) and (text := _try(encoding, data)) is not None:
@@ -56,7 +57,7 @@ def decode_surely(data: bytes) -> Decoded | None:
     return None if text is None else (text, UTF_8)
 
 
-def decode(data: bytes) -> Decoded | None:
+def decode(data: Data) -> Decoded | None:
     """The text and how it is most likely written; None when this is not text."""
     decoded = decode_surely(data)
     if decoded is not None or b"\0" in data:
@@ -66,14 +67,14 @@ def decode(data: bytes) -> Decoded | None:
     return None if guess is None or text is None else (text, guess)
 
 
-def _try(encoding: Encoding, data: bytes) -> str | None:
+def _try(encoding: Encoding, data: Data) -> str | None:
     try:
         return encoding.decode(data)
     except UnicodeDecodeError:
         return None
 
 
-def _guess(data: bytes) -> Encoding | None:
+def _guess(data: Data) -> Encoding | None:
     """Of the encodings in which the text looks like text, the one that most such files are in."""
     from charset_normalizer import from_bytes  # slow to import, seldom needed
 
@@ -89,7 +90,7 @@ def _guess(data: bytes) -> Encoding | None:
     return Encoding(name, name)
 
 
-def _sample(data: bytes) -> bytes:
+def _sample(data: Data) -> Data:
     """The beginning, cut at the end of a line where there is one, so that no character is cut in two."""
     if len(data) <= _SAMPLE_BYTES:
         return data

@@ -6,23 +6,28 @@ Text that its encoding cannot hold makes it UTF-8, or is refused when it would o
 
 from __future__ import annotations
 
-import asyncio
-import difflib
-import re
 from typing import Any
 
 from client_agent.config import Workspace
-from client_agent.errors import CallError, InvalidParameters, MissingFile, SystemRefused, TooLarge, WrongKind
+from client_agent.errors import (
+    CallError,
+    InvalidParameters,
+    JournalError,
+    MissingFile,
+    SystemRefused,
+    TooLarge,
+    Unavailable,
+    WrongKind,
+)
+from client_agent.journal.writes import MAX_KEPT_BYTES
 from client_agent.policy.files import refuse_extension
 from client_agent.protocol.tools import WriteFile
+from client_agent.tools.diff import MAX_COMPARED_BYTES, unified_diff
 from client_agent.tools.text import UTF_8, Decoded, Encoding, decode, line_endings
-from client_agent.tools.tool import ToolContext, format_time, spec_of
+from client_agent.tools.tool import ToolContext, format_time, in_thread, spec_of
 from client_agent.workspace.failures import show
 from client_agent.workspace.root import Root
 from client_agent.workspace.writing import Judge, Parents, WriteMode
-
-# Beyond this a diff takes longer to make and to read than a person has.
-_PREVIEW_BYTES = 1_000_000
 
 
 class WriteFileTool:
@@ -30,26 +35,27 @@ class WriteFileTool:
     cancellable = False
 
     async def run(self, params: WriteFile, context: ToolContext) -> dict[str, Any]:
-        return await asyncio.to_thread(_write, params, context)
+        return await in_thread(_write, params, context)
 
     def preview(self, params: WriteFile, context: ToolContext) -> str:
         """The change as a unified diff, in the encoding and with the line endings that the file would get."""
         mode = WriteMode(params.mode)
         try:
-            found = context.root.read(params.path, _PREVIEW_BYTES)
+            found = context.root.read(params.path, MAX_COMPARED_BYTES)
             old = decode(found.data) if found.data else None
             if old is None and found.data:
                 return f"(no comparison: the file is binary; its {len(found.data)} bytes would be replaced)"
         except MissingFile:
             old = None
         except CallError as error:
-            return f"(no comparison: {error.message}; what the file holds now would be replaced)"
+            lost = " for good" if error.details.get("size", 0) > MAX_KEPT_BYTES else ""
+            return f"(no comparison: {error.message}; what the file holds now would be replaced{lost})"
         before = old[0] if old else ""
         content, _ = _adapt(params.content, old)
         after = before + content if mode is WriteMode.APPEND else content
-        if len(after) > _PREVIEW_BYTES:
+        if len(after) > MAX_COMPARED_BYTES:
             return f"(no comparison: {len(after)} characters are too many)"
-        return _diff(before, after, params.path)
+        return unified_diff(before, after, params.path)
 
 
 def _write(params: WriteFile, context: ToolContext) -> dict[str, Any]:
@@ -57,15 +63,20 @@ def _write(params: WriteFile, context: ToolContext) -> dict[str, Any]:
     max_bytes = context.workspace.limits.write_max_bytes
     content, old_encoding = _adapt(params.content, _read_old(context.root, params.path, mode, max_bytes))
     data, encoding = _encode(content, mode, old_encoding, params.path)
-    written = context.root.write(
-        params.path,
-        data,
-        mode=mode,
-        parents=Parents.CREATE if params.create_dirs else Parents.REQUIRED,
-        expected_hash=params.expected_hash,
-        max_bytes=max_bytes,
-        judge=_judge(context.workspace),
-    )
+    try:
+        written = context.root.write(
+            params.path,
+            data,
+            mode=mode,
+            parents=Parents.CREATE if params.create_dirs else Parents.REQUIRED,
+            expected_hash=params.expected_hash,
+            max_bytes=max_bytes,
+            judge=judge_extension(context.workspace),
+            keeper=context.keeping(context.permit.tool_id) if context.keeping else None,
+        )
+    except JournalError as error:
+        message = f"nothing was written, since what the file holds now cannot be kept for undo: {error.message}"
+        raise Unavailable(message, code="not_kept") from None
     return {
         "path": written.relative,
         "size": written.size,
@@ -75,19 +86,6 @@ def _write(params: WriteFile, context: ToolContext) -> dict[str, Any]:
         "line_endings": line_endings(content),
         "hash": written.hash,
     }
-
-
-def _diff(before: str, after: str, path: str) -> str:
-    if line_endings(before) == line_endings(after) == "crlf":  # kept as they are, and no part of the change
-        before, after = before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
-    origin = path if before else "(new or empty file)"
-    lines = difflib.unified_diff(_lines(before), _lines(after), origin, path, n=3)
-    return "".join(line if line.endswith("\n") else line + "\n\\ no newline at the end\n" for line in lines)
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds only: a line that the file does not have must not appear in its diff."""
-    return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
 def _read_old(root: Root, path: str, mode: WriteMode, max_bytes: int) -> Decoded | None:
@@ -129,6 +127,6 @@ def _encode(content: str, mode: WriteMode, old: Encoding | None, path: str) -> t
     )
 
 
-def _judge(workspace: Workspace) -> Judge:
+def judge_extension(workspace: Workspace) -> Judge:
     """Extensions are refused on the real path too: `notes.txt` may be a link to `lib.so`."""
     return lambda relative: refuse_extension(relative, workspace)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from client_agent.approvals.broker import Broker, clock
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.policy.decision import Decision, Reason, Risk, Verdict
@@ -56,12 +58,12 @@ async def test_the_first_answer_counts_and_the_question_is_gone_everywhere() -> 
     asking = asyncio.create_task(broker.ask(question()))
     await one.shown.wait()
     assert [item.id for item in broker.open_questions] == ["q"]
-    assert broker.answer("q", YES)
-    assert not broker.answer("q", NO)
+    assert broker.answer("q", question().binding, YES)
+    assert not broker.answer("q", question().binding, NO)
     assert (await asking) is YES
     assert one.gone == two.gone == [("q", Outcome.APPROVED)]
     assert broker.open_questions == []
-    assert not broker.answer("q", NO)
+    assert not broker.answer("q", question().binding, NO)
 
 
 async def test_time_running_out_is_not_a_rejection() -> None:
@@ -82,7 +84,7 @@ async def test_an_answer_after_the_deadline_does_not_count() -> None:
     asking = asyncio.create_task(broker.ask(question(deadline=0.05)))
     await watcher.shown.wait()
     now.time = 1.0
-    assert not broker.answer("q", YES)
+    assert not broker.answer("q", question().binding, YES)
     assert (await asking).outcome is Outcome.TIMED_OUT
 
 
@@ -98,7 +100,7 @@ async def test_a_channel_that_joins_later_sees_what_is_open() -> None:
     broker.attach(late)
     assert late.seen == ["q"]
     broker.detach(late)
-    broker.answer("q", NO)
+    broker.answer("q", question().binding, NO)
     assert (await asking) is NO
     assert late.gone == []
 
@@ -126,12 +128,42 @@ async def test_a_cancelled_asker_leaves_no_open_question() -> None:
 
 
 def test_an_answer_is_bound_to_everything_that_was_shown() -> None:
-    import msgspec
-
     base = question()
-    riskier = msgspec.structs.replace(base, decision=msgspec.structs.replace(base.decision, risk=Risk.HIGH))
-    other = msgspec.structs.replace(base, call=msgspec.structs.replace(base.call, tool_params={"path": "b"}))
-    assert len({base.binding, riskier.binding, other.binding}) == 3
+    decisions = [
+        replace(base.decision, **{name: value})
+        for name, value in [
+            ("risk", Risk.HIGH),
+            ("network", True),
+            ("read_only", True),
+            ("reasons", ()),
+            ("rule_id", "r"),
+        ]
+    ]
+    calls = [
+        replace(base.call, tool_name="read_file"),
+        replace(base.call, tool_params={"path": "b", "content": "b"}),
+        replace(base.call, tool_params={"path": "a", "content": "c"}),
+    ]
+    others = [
+        *(replace(base, decision=decision, binding="") for decision in decisions),
+        *(replace(base, call=call, binding="") for call in calls),
+        *(replace(base, **{name: "other"}, binding="") for name in ("workspace", "change", "profile", "rules")),
+    ]
+    bindings = {each.binding for each in (base, *others)}
+    assert len(bindings) == 1 + len(others)
+    asked_later = replace(base, id="later", deadline=9, call=replace(base.call, tool_id="t-later"), binding="")
+    assert asked_later.binding == base.binding, "the same, asked about at another time"
+
+
+async def test_an_answer_bound_to_something_else_does_not_count() -> None:
+    broker, watcher = Broker(Clock()), Watcher()
+    broker.attach(watcher)
+    asking = asyncio.create_task(broker.ask(question()))
+    await watcher.shown.wait()
+    for binding in ("", "0" * 64, question().binding[:8]):
+        assert not broker.answer("q", binding, YES)
+    assert broker.answer("q", question().binding, NO)
+    assert (await asking) is NO
 
 
 def test_the_clock_goes_forward() -> None:

@@ -30,7 +30,7 @@ def of_session(name: str, session: str = "s", tool: str = "write_file") -> Quest
 async def answered(broker: Broker, asked: Question, answer: Answer) -> Answer:
     asking = asyncio.create_task(broker.ask(asked))
     await asyncio.sleep(0)
-    broker.answer(asked.id, answer)
+    broker.answer(asked.id, asked.binding, answer)
     return await asking
 
 

@@ -14,13 +14,57 @@ import pytest
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.questions import Outcome, Question
-from client_agent.approvals.terminal import Keyboard, TerminalChannel, render
+from client_agent.approvals.terminal import Keyboard, TerminalChannel, render, width
+from client_agent.policy.decision import CallClass, Reason, Risk
 from tests.unit.approvals.test_broker import Clock, question
 
 
 def with_params(params: dict[str, Any], change: str = "") -> Question:
     base = question()
     return msgspec.structs.replace(base, call=msgspec.structs.replace(base.call, tool_params=params), change=change)
+
+
+def full_of(text: str, now: float = 0) -> Question:
+    """A question in which every word of the server's is this one."""
+    base = question(deadline=now + 300)
+    call = msgspec.structs.replace(base.call, tool_params={"command": "git", "args": [text]}, session_id=text)
+    call_class = CallClass(label=f"git {text}", risk=Risk.MEDIUM)
+    reasons = (Reason("server_says", f"the server says: {text}"),)
+    decision = msgspec.structs.replace(base.decision, reasons=reasons, call_class=call_class)
+    call = msgspec.structs.replace(call, tool_name="execute_command")
+    return msgspec.structs.replace(base, call=call, decision=decision, server_id="shell")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b]8;;http://evil\x07ok",
+        "a\u202eb",
+        "\u05d0/\u05d1",
+        "ж" + "\u0301" * 9,
+        "a\nRisk: LOW",
+        "x" * 200_000 + "END",
+    ],
+)
+def test_no_word_of_a_server_acts_or_floods_wherever_the_terminal_shows_it(text: str) -> None:
+    lines = render(full_of(text), columns=70)
+    assert all(line.isprintable() and width(line) <= 70 for line in lines)
+    assert not any(line.startswith(("Risk", "x")) for line in lines)
+    assert text not in "".join(lines)
+    whole = "".join(lines).replace("    ↪ ", "")
+    assert len(whole) < 15_000
+    assert whole.count("END") == (3 if text.endswith("END") else 0)
+
+
+def test_the_terminal_says_whose_tool_it_is_which_session_wants_it_and_what_the_answer_is_bound_to() -> None:
+    asked = full_of("s1")
+    text = "\n".join(render(asked))
+    assert "of shell · session s1" in text
+    assert f"── {asked.short_binding} ──" in text
+    assert "look again" not in text
+    assert "look again" in "\n".join(render(msgspec.structs.replace(asked, again=True)))
+    nameless = msgspec.structs.replace(with_params({}), server_id="")
+    assert "a tool this daemon does not know · no session" in "\n".join(render(nameless))
 
 
 async def open_question(broker: Broker, *questions: Question) -> list[asyncio.Task[Any]]:
@@ -81,7 +125,7 @@ def test_a_write_shows_its_diff_with_counts_and_says_what_it_leaves_out() -> Non
     text = "\n".join(lines)
     assert "change: +60 −1 lines" in text
     assert "  │ -old" in lines
-    assert "24 more lines of the change are not shown here" in text
+    assert "24 more lines: `client-agent approvals watch` shows them" in text
     assert "not shown twice" not in text
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from client_agent.errors import AccessRefused, MissingFile, TooLarge, WrongKind
+from client_agent.tools.read_file import HASH_MAX_BYTES
 from client_agent.tools.tool import ToolContext, format_time
 from client_agent.workspace.reading import FileBytes
 from client_agent.workspace.root import NotCached, Root
@@ -146,3 +147,10 @@ async def test_what_would_have_to_be_waited_for_is_read_in_a_thread(
 )
 def test_any_time_a_file_can_have_is_shown(time_ns: int, text: str) -> None:
     assert format_time(time_ns) == text
+
+
+async def test_the_hash_of_a_large_file_is_left_to_whoever_wants_it(ws: Path, run) -> None:
+    for size, hashed in ((HASH_MAX_BYTES, True), (HASH_MAX_BYTES + 1, False)):
+        (ws / "f.txt").write_text("x" * size)
+        output = await run("read_file", path="f.txt")
+        assert (output["size"], "hash" in output) == (size, hashed)
