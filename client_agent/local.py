@@ -9,12 +9,15 @@ from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Question
-from client_agent.assembly import WorkspaceSandbox, assemble, open_root
+from client_agent.assembly import Ground
+from client_agent.dispatch import Dispatcher
+from client_agent.journal.writes import Writes
 from client_agent.policy.decision import Decision
 from client_agent.policy.rules import Explanation
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult
 from client_agent.protocol.states import CallState
+from client_agent.tools import TOOLS
 
 
 class _Unrecorded:
@@ -36,7 +39,7 @@ class _Yes:
         self._broker = broker
 
     def opened(self, question: Question) -> None:
-        self._broker.answer(question.id, Answer(outcome=Outcome.APPROVED, by="command line"))
+        self._broker.answer(question.id, question.binding, Answer(outcome=Outcome.APPROVED, by="command line"))
 
     def closed(self, question: Question, answer: Answer) -> None: ...
 
@@ -44,19 +47,24 @@ class _Yes:
 class LocalWorkspace:
     """Checks and carries out calls one after another."""
 
-    def __init__(self, name: str, workspace: config.Workspace, permissions: Permissions | None = None) -> None:
-        self._root = open_root(workspace)
+    def __init__(
+        self,
+        name: str,
+        workspace: config.Workspace,
+        permissions: Permissions | None = None,
+        undo: config.Undo | None = None,
+    ) -> None:
+        self._writes = Writes(config.state_dir(), undo or config.Undo())
+        self._ground = Ground(name, workspace, writes=self._writes)
         self._runner = asyncio.Runner()
         self._broker = Broker()
         self._yes = _Yes(self._broker)
-        self._sandbox = WorkspaceSandbox(workspace, self._root)
-        self._dispatcher = assemble(
+        self._dispatcher = Dispatcher(
             name,
-            workspace,
-            self._root,
-            sandbox=self._sandbox,
+            self._ground.terms,
             broker=self._broker,
             recorder=_Unrecorded(),
+            tools=TOOLS,
             permissions=permissions,
         )
 
@@ -64,9 +72,9 @@ class LocalWorkspace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._runner.run(self._sandbox.close())
+        self._runner.run(self._ground.close())
         self._runner.close()
-        self._root.close()
+        self._writes.close()
 
     def check(self, call: Call) -> Decision:
         return self._runner.run(self._dispatcher.decide(call))

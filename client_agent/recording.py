@@ -49,9 +49,16 @@ class LedgerRecorder:
 
     async def finish(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> None:
         failure = result.failure
+        if call.asked_for is not None and failure is None:
+            self._note(call, "approved", "", answer)
+            self._decisions.pop(call.tool_id, None)
+            self._ledger.answer(call.tool_id, approver=answer.by if answer else POLICY, answer=_APPROVED)
+            return
         # A call that the server only asked about gets its answer there, and no result.
         asked_only = call.awaits_signal and (record := self._ledger.find(call.tool_id)) is not None and record.startable
-        self._note(call, _status(state, answer), failure.code if failure else "", answer)
+        self._note(
+            call, _status(state, answer, self._decisions.get(call.tool_id)), failure.code if failure else "", answer
+        )
         self._decisions.pop(call.tool_id, None)
         await self._ledger.finish(
             call.tool_id,
@@ -93,9 +100,10 @@ def _reject_reason(failure: CallFailure, answer: Answer | None) -> str:
     return f"{answer.reason}. Do not retry." if answer.reason else "Do not retry."
 
 
-def _status(state: CallState, answer: Answer | None) -> str:
+def _status(state: CallState, answer: Answer | None, decision: Decision | None) -> str:
     if state is CallState.COMPLETED:
         return "success"
-    if state in (CallState.REJECTED, CallState.TIMEOUT) or (answer and answer.outcome is Outcome.WITHDRAWN):
-        return "denied"
-    return "failed"
+    refused = decision is not None and decision.verdict is Verdict.REFUSE
+    unanswered = state in (CallState.REJECTED, CallState.TIMEOUT)
+    withdrawn = answer is not None and answer.outcome is Outcome.WITHDRAWN
+    return "denied" if refused or unanswered or withdrawn else "failed"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from client_agent.errors import UserError
-from client_agent.local_api.lines import ADDRESS_FILE, Address, reachable_path
+from client_agent.local_api.address import ADDRESS_FILE, Address, reachable_path
 
 TIMEOUT_S = 30.0
 
@@ -65,7 +65,7 @@ def connecting(state_dir: Path, *, timeout_s: float | None = TIMEOUT_S) -> Itera
         address = msgspec.json.decode((state_dir / ADDRESS_FILE).read_bytes(), type=Address)
         connection = _connect(state_dir, address, timeout_s)
     except (OSError, msgspec.MsgspecError):
-        raise NoDaemon("no daemon is running: start one with `client-agent run`") from None
+        raise NoDaemon("no daemon is running: start one with `client-agent start`") from None
     client = Client(connection)
     try:
         yield client

@@ -13,6 +13,7 @@ from client_agent.errors import ClientAgentError
 from client_agent.local_api.feed import Feed
 from client_agent.local_api.messages import Request, encode_error, encode_result
 from client_agent.local_api.operations import Operations
+from client_agent.protocol.tools import SPECS
 
 # A watcher that does not read this many messages is let go.
 _MAX_WAITING = 2_000
@@ -64,14 +65,18 @@ class Conversation:
             self.push(encode_error(request.id, "internal_error", "this failed unexpectedly; see the daemon's log"))
 
     async def _perform(self, request: Request) -> Any:
+        if request.op == "ping":
+            return {}
         if request.op == "watch":
             return self._watch(packed=request.args.get("packed") is True)
         if request.op in self._extras:
             return await self._extras[request.op]()
         result = await self._operations.perform(request.op, request.args, self._by)
-        if request.op.startswith(("rules.", "grants.", "sessions.")):
+        if request.op.startswith(("rules.", "grants.", "sessions.", "workspaces.", "config.")):
             self._feed.tell("permissions", {**self._operations.rules(), **self._operations.grants()})
             self._feed.tell("status", self._operations.status())
+        if request.op == "undo.apply":
+            self._feed.tell("undone", result)
         return result
 
     def _watch(self, *, packed: bool) -> dict[str, Any]:
@@ -81,7 +86,8 @@ class Conversation:
         operations = self._operations
         return {
             "status": operations.status(),
-            "questions": operations.questions(packed=packed),
+            "questions": operations.standing_questions(packed=packed),
+            "tools": [spec.name for spec in SPECS],
             **operations.rules(),
             **operations.grants(),
         }

@@ -18,6 +18,7 @@ from client_agent.local_api.lines import LineDoor
 from client_agent.local_api.operations import Operations
 from client_agent.local_api.page import PageDoor
 
+UNASKED = "~"  # after the ticket, for the page alone: no ticket has it
 _LOOK_S = 1.0
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,10 @@ class Door:
         self._operations = Operations(house)
         self.page = PageDoor(Keys(), lambda: self._converse("page"))
         self._lines = LineDoor(
-            house.state_dir, lambda: self._converse("command line", {"page.open": self._open_page, "stop": self._stop})
+            house.state_dir,
+            lambda: self._converse(
+                "command line", {"page.open": self._open_page, "reconnect": self._reconnect, "stop": self._stop}
+            ),
         )
         self._page_open = False
 
@@ -67,6 +71,18 @@ class Door:
         if not self._page_open:
             raise UserError("the page could not be opened: see the daemon's log", code="no_page")
         return {"url": self.page.new_address()}
+
+    async def _reconnect(self) -> dict[str, Any]:
+        await self._house.reconnect()
+        return {"reconnecting": True}
+
+    def show_page(self, *, unasked: bool = False) -> None:
+        """In the user's browser. `unasked`: nobody wanted it just now, and keys go on that are meant for others."""
+        import webbrowser
+
+        if self._page_open:
+            address = self.page.new_address() + (UNASKED if unasked else "")
+            asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
 
     async def _stop(self) -> dict[str, Any]:
         asyncio.get_running_loop().call_later(0.1, self._house.stop)  # after the reply has left

@@ -7,14 +7,13 @@ here), another Origin (another page), another method, another content type. Noth
 from __future__ import annotations
 
 from enum import StrEnum
-from http.cookies import CookieError, SimpleCookie
 
 import msgspec
 
 from client_agent.local_api.keys import same
 
 MAX_BODY_BYTES = 1_000
-COOKIE_NAME = "client_agent"
+_LENGTH_DIGITS = 4
 _ONCE_ONLY = frozenset({"host", "origin", "cookie", "content-length", "content-type", "upgrade", "sec-fetch-site"})
 
 
@@ -45,19 +44,23 @@ class Turned(Exception):
 def read_head(raw: bytes) -> Head:
     """Strictly: a request that two programs could read differently is read by neither. Raises Turned."""
     try:
-        first, *lines = raw.removesuffix(b"\r\n\r\n").decode("ascii").split("\r\n")
+        first, *lines = raw.removesuffix(b"\r\n\r\n").decode("latin-1").split("\r\n")
         method, path, version = first.split(" ")
     except ValueError:
         raise Turned(400, "not a request") from None
-    if version != "HTTP/1.1" or any(ch in raw.replace(b"\r\n", b"") for ch in (b"\r", b"\n", b"\0")):
+    if (
+        version != "HTTP/1.1"
+        or not first.isascii()
+        or any(ch in raw.replace(b"\r\n", b"") for ch in (b"\r", b"\n", b"\0"))
+    ):
         raise Turned(400, "not a request")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         key = name.lower()
-        if not colon or not name or name != name.strip() or (key in _ONCE_ONLY and key in headers):
+        if not colon or not name.isascii() or not name.strip() == name != "" or (key in _ONCE_ONLY and key in headers):
             raise Turned(400, "not a request")
-        headers[key] = value.strip()
+        headers[key] = value.strip(" \t")
     return Head(method, path, headers)
 
 
@@ -75,7 +78,7 @@ def admit(head: Head, authority: str, cookie: str, open_paths: frozenset[str]) -
         return _admit_exchange(head)
     if head.method != "GET" or headers.get("content-length", "0") != "0":
         raise Turned(403, "not taken here")
-    known = same(cookie, _cookie_of(headers.get("cookie", "")))
+    known = any(same(cookie, each) for each in _cookies_of(headers.get("cookie", ""), cookie_name(authority)))
     if "upgrade" in headers or head.path == "/live":
         if "origin" not in headers:
             raise Turned(403, "another program has no business here")
@@ -92,7 +95,7 @@ def _admit_exchange(head: Head) -> Entrance:
     if head.path != "/session" or "origin" not in headers or headers.get("content-type") != "application/json":
         raise Turned(403, "not taken here")
     length = headers.get("content-length", "")
-    if not length.isdecimal() or not 0 < int(length[:9]) <= MAX_BODY_BYTES:
+    if not length.isdecimal() or len(length) > _LENGTH_DIGITS or not 0 < int(length) <= MAX_BODY_BYTES:
         raise Turned(403, "not taken here")
     return Entrance.EXCHANGE
 
@@ -101,9 +104,12 @@ def _turn_away() -> Entrance:
     raise Turned(401, "no ticket was exchanged: `client-agent ui` opens the page")
 
 
-def _cookie_of(header: str) -> str:
-    try:
-        morsel = SimpleCookie(header).get(COOKIE_NAME)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
+def cookie_name(authority: str) -> str:
+    """One for each port: browsers keep one set of cookies for all of them, and there may be two daemons."""
+    return f"client_agent_{authority.rpartition(':')[2]}"
+
+
+def _cookies_of(header: str, name: str) -> list[str]:
+    """Every value under this name: what other programs of this machine put beside it must not shut us out."""
+    pairs = (pair.strip(" ").partition("=") for pair in header.split(";"))
+    return [value for key, _, value in pairs if key == name]

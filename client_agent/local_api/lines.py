@@ -12,44 +12,18 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from client_agent.local_api.address import ADDRESS_FILE, Address, reachable_path
 from client_agent.local_api.conversation import Conversation
 from client_agent.local_api.keys import same
 from client_agent.local_api.messages import MAX_REQUEST_BYTES
 
-ADDRESS_FILE = "door.json"
 DIRECTORY = "door"
-# The shortest limit of the systems we know, less the closing zero.
-MAX_SOCKET_PATH_BYTES = 103
 MAX_CONNECTIONS = 64
-
-
-class Address(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the door is: a socket's path relative to the state directory, or a port with its token."""
-
-    socket: str = ""
-    port: int = 0
-    token: str = ""
-
-
-@contextlib.contextmanager
-def reachable_path(path: Path) -> Iterator[str]:
-    """A spelling of the path that is short enough for a socket. Raises OSError where there is none."""
-    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
-        yield str(path)
-        return
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        short = f"/proc/self/fd/{descriptor}"
-        if not os.path.isdir(short):  # noqa: PTH112 - pathlib would follow it
-            raise OSError(f"{path} is too long for a socket: set CLIENT_AGENT_STATE_DIR to a shorter path")
-        yield f"{short}/{path.name}"
-    finally:
-        os.close(descriptor)
 
 
 class LineDoor:

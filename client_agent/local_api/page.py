@@ -1,7 +1,6 @@
 """The page's door: a few static files and one WebSocket on 127.0.0.1, and nothing else.
 
-One request a connection. The WebSocket protocol is `websockets`' own, fed by hand, so that every byte passes the gate
-first and a request it does not like gets its proper answer.
+One request a connection. Every byte passes the gate first, and a request it does not like gets its proper answer.
 """
 
 from __future__ import annotations
@@ -9,28 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import resources
 
 import msgspec
-from websockets.frames import Frame, Opcode
-from websockets.http11 import Request as Handshake
-from websockets.protocol import CLOSED
-from websockets.server import ServerProtocol
 
 from client_agent.local_api import gate
 from client_agent.local_api.conversation import Conversation
-from client_agent.local_api.gate import COOKIE_NAME, Entrance, Turned
-from client_agent.local_api.keys import Keys, same
-from client_agent.local_api.messages import MAX_REQUEST_BYTES
+from client_agent.local_api.gate import Entrance, Turned
+from client_agent.local_api.keys import Keys
+from client_agent.local_api.peers import CAN_TELL, is_same_user
 
 HOST = "127.0.0.1"
 MAX_HEAD_BYTES = 16_000
 HEAD_TIMEOUT_S = 10.0
-CLOSE_TIMEOUT_S = 2.0
 MAX_CONNECTIONS = 64
+MAX_STRANGERS = 64  # connections of other users that still get an answer; more are closed without one
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -52,9 +46,10 @@ _GUARD = {
     "Connection": "close",
 }
 # What a browser may have before its ticket is exchanged: enough to exchange it.
-_THRESHOLD = {"/": "enter.html", "/enter.js": "enter.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
-
-log = logging.getLogger(__name__)
+_THRESHOLD = {
+    "/": "enter.html",
+    **{f"/{name}": name for name in ("enter.js", "words.js", "page.css", "icon.svg")},
+}
 
 
 @cache
@@ -70,9 +65,12 @@ class PageDoor:
         self._keys = keys
         self._converse = converse
         self._tasks: set[asyncio.Task[None]] = set()
+        self._own = 0
 
     async def open(self) -> None:
-        """Raises OSError when it cannot listen."""
+        """Raises OSError when it cannot listen, or cannot tell whom it would let in."""
+        if CAN_TELL:
+            is_same_user((HOST, 0), (HOST, 0))
         self._server = await asyncio.start_server(self._accept, HOST, 0, limit=MAX_HEAD_BYTES)
         self.authority = f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
 
@@ -93,26 +91,42 @@ class PageDoor:
         assert task is not None  # noqa: S101
         self._tasks.add(task)
         try:
-            with contextlib.suppress(
-                ConnectionError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError
-            ):
+            # Whoever came is gone, or we are going.
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) > MAX_CONNECTIONS + MAX_STRANGERS:
+            return
         try:
-            async with asyncio.timeout(HEAD_TIMEOUT_S):
-                raw = await self._read_head(reader)
-            head = gate.read_head(raw)
-            entrance = gate.admit(head, self.authority, self._keys.cookie, frozenset(_THRESHOLD))
+            _turn_others_away(writer)
+            with self._counted():
+                await self._serve_own(reader, writer)
         except Turned as turned:
             await _answer(writer, turned.status, "text/plain; charset=utf-8", f"{turned.why}\n".encode())
             await _read_rest(reader, writer)
-            return
-        match entrance:
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        if self._own >= MAX_CONNECTIONS:
+            raise Turned(503, "too many connections")
+        self._own += 1
+        try:
+            yield
+        finally:
+            self._own -= 1
+
+    async def _serve_own(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(HEAD_TIMEOUT_S):
+            raw = await _read_head(reader)
+        head = gate.read_head(raw)
+        match gate.admit(head, self.authority, self._keys.cookie, frozenset(_THRESHOLD)):
             case Entrance.LIVE:
+                from client_agent.local_api.websocket import WebSocket  # many a daemon never shows its page
+
                 await WebSocket(raw, reader, writer, self._converse(), self._keys.page_key).run()
             case Entrance.EXCHANGE:
                 async with asyncio.timeout(HEAD_TIMEOUT_S):
@@ -123,14 +137,6 @@ class PageDoor:
             case Entrance.THRESHOLD:
                 await _send_file(writer, 401 if head.path == "/" else 200, _THRESHOLD[head.path])
 
-    async def _read_head(self, reader: asyncio.StreamReader) -> bytes:
-        if len(self._tasks) > MAX_CONNECTIONS:
-            raise Turned(503, "too many connections")
-        try:
-            return await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            raise Turned(431, "too long") from None
-
     async def _exchange(self, writer: asyncio.StreamWriter, body: bytes) -> None:
         """A good ticket for the cookie and the key."""
         try:
@@ -140,9 +146,27 @@ class PageDoor:
         if not self._keys.redeem(ticket):
             await _answer(writer, 401, "text/plain; charset=utf-8", b"this link was used before, or is too old\n")
             return
-        cookie = f"{COOKIE_NAME}={self._keys.cookie}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{gate.cookie_name(self.authority)}={self._keys.cookie}; Path=/; HttpOnly; SameSite=Strict"
         body = msgspec.json.encode({"key": self._keys.page_key})
         await _answer(writer, 200, "application/json", body, {"Set-Cookie": cookie})
+
+
+def _turn_others_away(writer: asyncio.StreamWriter) -> None:
+    if not CAN_TELL:
+        return
+    try:
+        ours = is_same_user(writer.get_extra_info("sockname"), writer.get_extra_info("peername"))
+    except OSError:
+        raise Turned(503, "it cannot be told who is asking") from None
+    if not ours:
+        raise Turned(401, "this page is another user's")
+
+
+async def _read_head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        raise Turned(431, "too long") from None
 
 
 async def _read_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -170,81 +194,3 @@ async def _answer(
     lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}", *(f"{k}: {v}" for k, v in headers.items())]
     writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
     await writer.drain()
-
-
-class WebSocket:
-    """One page, live. Its first message must be the key that the ticket was exchanged for."""
-
-    def __init__(
-        self,
-        handshake: bytes,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        conversation: Conversation,
-        key: str,
-    ) -> None:
-        self._handshake = handshake
-        self._reader = reader
-        self._writer = writer
-        self._conversation = conversation
-        self._key = key
-        self._protocol = ServerProtocol(max_size=MAX_REQUEST_BYTES, logger=log.getChild("websocket"))
-        self._parts: list[bytes] = []
-        self._trusted = False
-
-    async def run(self) -> None:
-        """Until either side has enough."""
-        self._protocol.receive_data(self._handshake)
-        (request,) = self._protocol.events_received()
-        assert isinstance(request, Handshake)  # noqa: S101 - the gate has read it as well
-        self._protocol.send_response(self._protocol.accept(request))
-        await self._flush()
-        sender = asyncio.create_task(self._send())
-        try:
-            while self._protocol.state is not CLOSED:
-                async with asyncio.timeout(CLOSE_TIMEOUT_S if self._protocol.close_expected() else None):
-                    data = await self._reader.read(65_536)
-                if not data:
-                    break
-                self._protocol.receive_data(data)
-                for event in self._protocol.events_received():
-                    await self._take(event)
-                await self._flush()
-        finally:
-            self._conversation.end()
-            sender.cancel()
-            await asyncio.wait([sender])
-
-    async def _take(self, frame: object) -> None:
-        if not isinstance(frame, Frame) or frame.opcode not in (Opcode.TEXT, Opcode.CONT):
-            return
-        if self._protocol.close_expected():
-            return
-        self._parts.append(bytes(frame.data))
-        if not frame.fin:
-            return
-        message = b"".join(self._parts)
-        self._parts.clear()
-        if self._trusted:
-            await self._conversation.take(message)
-        elif same(self._key, message.decode("utf-8", "replace")):
-            self._trusted = True
-        else:
-            self._protocol.send_close(1008, "not the key")
-
-    async def _send(self) -> None:
-        with contextlib.suppress(ConnectionError):
-            while (message := await self._conversation.next_message()) is not None:
-                if self._protocol.close_expected():
-                    return
-                self._protocol.send_text(message)
-                await self._flush()
-        self._writer.close()
-
-    async def _flush(self) -> None:
-        for data in self._protocol.data_to_send():
-            if data:
-                self._writer.write(data)
-            elif self._writer.can_write_eof():
-                self._writer.write_eof()
-        await self._writer.drain()

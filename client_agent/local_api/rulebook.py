@@ -9,18 +9,17 @@ from typing import Any
 
 import msgspec
 
-from client_agent import config
 from client_agent.approvals.honest import reveal
 from client_agent.approvals.permissions import Permissions
 from client_agent.errors import JournalError, UserError
 from client_agent.journal.reader import reading
+from client_agent.journal.records import CallRecord
 from client_agent.local_api.shown import show_rule
 from client_agent.policy.decision import Risk
-from client_agent.policy.judge import Judge
 from client_agent.policy.paths import inspect_spelling
-from client_agent.policy.presets import PRESETS, find_preset
+from client_agent.policy.presets import PRESETS, Preset, find_preset
 from client_agent.policy.rules import Rule, RuleDraft, Subject, check_draft, select_matching
-from client_agent.protocol.calls import Call
+from client_agent.protocol.tools import find_spec
 
 PREVIEWED_CALLS = 2_000
 MAX_EXAMPLES = 12
@@ -40,10 +39,16 @@ def read_draft(given: dict[str, Any]) -> RuleDraft:
 
 
 def add_rule(permissions: Permissions, draft: RuleDraft) -> dict[str, Any]:
+    return show_rule(keep_rule(permissions, draft))
+
+
+def keep_rule(permissions: Permissions, draft: RuleDraft) -> Rule:
+    """The rule as it is kept from now on. Raises RuleError for one that cannot be meant so."""
     now = time.time()
+    check_draft(draft, now)
     rule = Rule(**msgspec.structs.asdict(draft), id=uuid.uuid4().hex[:12], created_at=now, updated_at=now)
     permissions.rule_store.add(rule)
-    return show_rule(rule)
+    return rule
 
 
 def edit_rule(permissions: Permissions, rule_id: str, draft: RuleDraft) -> dict[str, Any]:
@@ -58,29 +63,46 @@ def edit_rule(permissions: Permissions, rule_id: str, draft: RuleDraft) -> dict[
 
 
 def list_presets(permissions: Permissions) -> list[dict[str, Any]]:
-    notes = {rule.note for rule in permissions.rules.rules}
     return [
-        {"name": preset.name, "title": preset.title, "rules": len(preset.rules), "on": preset.name in notes}
+        {
+            "name": preset.name,
+            "title": preset.title,
+            "rules": len(preset.rules),
+            "on": bool(_made_by(preset, permissions)),
+        }
         for preset in PRESETS
     ]
 
 
-def switch_preset(permissions: Permissions, name: str, *, on: bool) -> None:
+def switch_preset(permissions: Permissions, name: str, *, on: bool) -> int:
+    """Puts the preset's rules in force, or takes them away; how many that were."""
     preset = find_preset(name)
     if preset is None:
-        raise UserError(f"there is no preset {name!r}", code="preset_unknown")
-    for rule in permissions.rules.rules:
-        if rule.note == name:
-            permissions.rule_store.remove(rule.id)
+        known = ", ".join(each.name for each in PRESETS)
+        raise UserError(f"there is no preset {name!r}; there are: {known}", code="preset_unknown")
+    standing = _made_by(preset, permissions)
+    for rule in standing:
+        permissions.rule_store.remove(rule.id)
     for draft in preset.rules if on else ():
-        add_rule(permissions, draft)
+        keep_rule(permissions, draft)
+    return len(preset.rules if on else standing)
+
+
+def _made_by(preset: Preset, permissions: Permissions) -> list[Rule]:
+    """The standing rules that are the preset's, and not a person's own."""
+    names = RuleDraft.__struct_fields__
+    return [
+        rule
+        for rule in permissions.rules.rules
+        if any(all(getattr(rule, name) == getattr(draft, name) for name in names) for draft in preset.rules)
+    ]
 
 
 def preview_rule(state_dir: Path, draft: RuleDraft) -> dict[str, Any]:
     """Which of the recorded calls the rule would match. Blocking: it reads the journal."""
     now = time.time()
     rule = Rule(**msgspec.structs.asdict(draft), id="(new)", created_at=now, updated_at=now)
-    subjects = _recorded_subjects(state_dir)
+    subjects = [subject for _, subject in read_history(state_dir, PREVIEWED_CALLS)]
     matched = select_matching(rule, subjects, now)
     examples = list(dict.fromkeys(reveal(f"{subject.tool_name} {subject.text}") for subject in matched))
     exceeded = sum(subject.risk > rule.max_risk for subject in matched) if rule.auto_approve else 0
@@ -93,13 +115,26 @@ def preview_rule(state_dir: Path, draft: RuleDraft) -> dict[str, Any]:
     }
 
 
-def _recorded_subjects(state_dir: Path) -> list[Subject]:
-    judge = Judge(config.Workspace(root="/", project_id="-", server="http://127.0.0.1"))
+def read_history(state_dir: Path, limit: int) -> list[tuple[CallRecord, Subject]]:
+    """The latest recorded calls as rules see them, at the risk they had then; refused ones no rule can change."""
     try:
         with reading(state_dir) as reader:
-            records = reader.recent_calls(limit=PREVIEWED_CALLS)
+            records = reader.recent_calls(limit=limit)
     except JournalError:
         return []
-    calls = (Call(tool_id=r.tool_id, tool_name=r.tool_name, tool_params=r.params or {}) for r in records)
-    subjects = (judge.find_subject(call, inspect_spelling) for call in calls)
-    return [subject for subject in subjects if subject is not None]
+    seen = ((record, _to_subject(record)) for record in records)
+    return [(record, subject) for record, subject in seen if subject is not None]
+
+
+def _to_subject(record: CallRecord) -> Subject | None:
+    spec = find_spec(record.tool_name)
+    if spec is None or not record.params or record.risk is None or record.verdict == "refuse":
+        return None
+    command, path = record.params.get("command"), record.params.get("path")
+    return Subject(
+        tool_name=spec.name,
+        server_id=spec.server_id,
+        risk=Risk[record.risk],
+        argv=() if command is None else (command, *record.params.get("args", ())),
+        path=None if path is None else inspect_spelling(path).relative or path,
+    )

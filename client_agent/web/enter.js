@@ -1,22 +1,29 @@
 // Exchanges the ticket in the address for a cookie and a key, and takes it out of the address.
 
-const word = document.getElementById("word") ?? document.getElementById("trouble");
-word.hidden = false;
-const ticket = location.hash.slice(1);
-history.replaceState(null, "", "/");
+import { words } from "./words.js";
 
-if (!ticket) {
-  word.textContent = "This page opens with a ticket. Run “client-agent ui” in a terminal.";
-} else {
-  const answer = await fetch("/session", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ticket }),
-  });
-  if (answer.ok) {
-    sessionStorage.setItem("key", (await answer.json()).key);
-    location.replace("/");
-  } else {
-    word.textContent = "This link was used before, or is too old. Run “client-agent ui” again.";
+const place = document.getElementById("word") ?? document.getElementById("trouble");
+const tell = (word) => {
+  place.hidden = false;
+  place.textContent = word;
+};
+const [ticket, unasked] = location.hash.slice(1).split("~");
+history.replaceState(null, "", "/");
+tell(ticket ? words.enter.opening : words.enter.noTicket);
+
+if (ticket) {
+  try {
+    const answer = await fetch("/session", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ ticket }),
+    });
+    if (answer.ok) {
+      sessionStorage.setItem("key", (await answer.json()).key);
+      if (unasked !== undefined) sessionStorage.setItem("unasked", "");
+      location.replace("/");
+    } else tell(words.enter.badTicket);
+  } catch {
+    tell(words.enter.failed);
   }
 }

@@ -1,183 +1,175 @@
-// Open questions: the oldest in full, the others as a line each.
+// Open questions: one in full, the others as a line each. The daemon sends lines; what is shown in full is asked for.
 
-import { badge, find, h, riskBadge, say } from "./dom.js";
+import { closeDialogs, confirm, find, h, headline, headlineText, left, riskBadge, say, TOO_SOON_MS } from "./dom.js";
+import { drawCard } from "./card.js";
 import { request } from "./live.js";
+import { words } from "./words.js";
 
-const TOO_SOON_MS = 350; // a key or click on its way before the question could be read is no answer to it
-const MAX_LINES = 50;
+const LINES = 50;
+const DRAW_MS = 50;
+const SPOKEN = 3; // more than so many at once are counted, not read out
 const open_ = new Map();
 let chosen = null;
+let shown = null; // the question in full that is on the screen
 let shownAt = 0;
-let warned = false;
+let lines = LINES;
+let drawnAt = 0;
+let drawing = null;
+let lifetime = ""; // chosen once, it stays for the next question: it can only shorten
 
 export function reset(list) {
   open_.clear();
-  for (const question of list) keep(question);
+  shown = null;
+  for (const line of list) keep(line);
   draw();
 }
 
-export function open(question) {
-  keep(question);
-  say(`New question, ${question.risk} risk: ${question.tool} ${question.target}`);
-  draw();
+export function open(line) {
+  keep(line);
+  say(open_.size > SPOKEN ? words.question.waiting(open_.size) : words.question.opened(line.risk, headlineText(line)));
+  drawSoon();
 }
 
 export function close({ id, outcome, by }) {
-  const question = open_.get(id);
-  if (!question) return;
+  const line = open_.get(id);
+  if (!line) return;
   open_.delete(id);
-  const word = { approved: "allowed", rejected: "refused", timed_out: "time is over", withdrawn: "withdrawn" }[outcome] ?? outcome;
-  say(`${question.tool} ${question.target}: ${word}${by && by !== "page" ? ` (${by})` : ""}`);
-  draw();
+  const word = words.question.outcomes[outcome] ?? outcome;
+  say(words.question.closed(headlineText(line), word, by && by !== "page" ? by : ""));
+  if (id === shown?.id) shown = null; // from now on nothing answers it
+  drawSoon();
 }
 
-function keep(question) {
-  open_.set(question.id, { ...question, until: Date.now() + question.seconds_left * 1000 });
-}
+const keep = (line) => open_.set(line.id, { ...line, until: Date.now() + line.seconds_left * 1000 });
 
-const current = () => open_.get(chosen);
+// At once, unless it was drawn just now: a thousand questions in a moment are drawn a few times, not a thousand.
+function drawSoon() {
+  const wait = DRAW_MS - (performance.now() - drawnAt);
+  if (wait <= 0) draw();
+  else drawing ??= setTimeout(draw, wait);
+}
 
 function draw() {
+  clearTimeout(drawing);
+  drawing = null;
+  drawnAt = performance.now();
   find("count").hidden = open_.size === 0;
-  find("count").textContent = open_.size;
-  document.title = open_.size ? `(${open_.size}) client-agent` : "client-agent";
-  const before = chosen;
-  if (!open_.has(chosen)) chosen = open_.keys().next().value ?? null;
-  const place = find("questions");
-  if (chosen === null) {
-    place.replaceChildren(h("div", { class: "empty" }, h("p", {}, "Nothing to answer."),
-      h("p", { class: "hint" }, "Questions appear here as agents ask for something that needs your word.")));
-    return;
-  }
-  const card = before === chosen && place.querySelector("article");
-  if (card) card.after(...replaceLines(place));
-  else {
-    shownAt = performance.now();
-    warned = false;
-    place.replaceChildren(drawCard(current()), ...replaceLines(place));
-  }
+  find("count").textContent = open_.size.toLocaleString();
+  document.title = open_.size ? `(${open_.size}) ${words.title}` : words.title;
+  if (!open_.has(chosen)) choose(open_.keys().next().value ?? null);
+  drawOthers();
 }
 
-function replaceLines(place) {
-  place.querySelector(".others")?.remove();
-  const others = [...open_.values()].filter((question) => question.id !== chosen);
-  if (!others.length) return [];
-  const lines = others.slice(0, MAX_LINES).map((question) =>
-    h("li", {}, h("button", { type: "button", class: "line", onclick: () => choose(question.id) },
-      riskBadge(question.risk), h("span", { class: "what" }, `${question.tool} ${question.target}`),
-      h("span", { class: "left", "data-until": question.until }, left(question.until)))));
-  const more = others.length > MAX_LINES ? h("li", { class: "hint" }, `and ${others.length - MAX_LINES} more`) : null;
-  return [h("div", { class: "others" }, h("h3", {}, `${others.length} more waiting`), h("ol", {}, lines, more))];
-}
-
-function choose(id) {
+// Shows a question in full, or that there is none.
+function choose(id, whole = false) {
+  const place = find("question");
+  const hadFocus = place.contains(document.activeElement);
+  const reason = id === chosen ? find("reason")?.value : "";
+  if (id !== chosen) closeDialogs();
   chosen = id;
-  shownAt = performance.now();
-  warned = false;
-  find("questions").replaceChildren(drawCard(current()), ...replaceLines(find("questions")));
-  find("questions").querySelector("article").focus();
+  shown = null;
+  if (id !== null) return fetchQuestion(id, whole, { hadFocus, reason });
+  lines = LINES;
+  place.replaceChildren(h("div", { class: "empty" }, h("p", {}, words.question.none), h("p", { class: "hint" }, words.question.noneHint)));
+  if (hadFocus) find("t-questions").focus();
 }
 
-function drawCard(question) {
-  const title = `title-${question.id}`;
-  const card = h("article", { class: `card question ${question.risk.toLowerCase()}`, "aria-labelledby": title, tabindex: "-1", "data-id": question.id },
-    h("header", {},
-      h("div", {}, riskBadge(question.risk), badge(question.server || "unknown server"), badge(question.workspace)),
-      h("span", { class: "left", role: "timer", "aria-label": "time left", "data-until": question.until }, left(question.until))),
-    h("h3", { id: title }, h("span", {}, question.tool), " ", h("code", {}, question.target)),
-    question.risk === "HIGH" ? h("p", { class: "warning" }, "This can do real harm. Allow it only if you know why the agent wants it.") : null,
-    h("ul", { class: "facts" }, question.facts.map((fact) => h("li", {}, fact)),
-      h("li", {}, question.network ? "It would reach the network." : "No network."),
-      h("li", {}, `It ${question.access}.`)),
-    drawParameters(question),
-    question.change ? drawChange(question) : null,
-    drawActions(question),
-  );
-  setTimeout(() => card.querySelectorAll(".actions button").forEach((button) => { button.disabled = false; }), TOO_SOON_MS);
-  return card;
-}
-
-function drawParameters({ parameters, id }) {
-  if (!parameters.length) return null;
-  const cut = parameters.some((parameter) => parameter.left_out);
-  return h("div", { class: "block" }, h("h4", {}, "Parameters"),
-    h("dl", { class: "parameters" }, parameters.map(({ name, value }) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))])),
-    cut ? wholeButton(id) : null);
-}
-
-function drawChange({ change, id }) {
-  const lines = change.lines.map((line) => {
-    const kind = line.startsWith("+++") || line.startsWith("---") ? "file" : { "+": "added", "-": "removed", "@": "place" }[line[0]] ?? "";
-    return h("span", { class: kind }, `${line}\n`);
-  });
-  return h("div", { class: "block" },
-    h("h4", {}, "Change ", h("span", { class: "added" }, `+${change.added}`), " ", h("span", { class: "removed" }, `−${change.removed}`), " lines"),
-    h("pre", { class: "diff", tabindex: "0", "aria-label": "What would change" }, lines),
-    change.left_out ? h("p", { class: "warning" }, `${change.left_out} lines are not shown in full. `, wholeButton(id)) : null);
-}
-
-function wholeButton(id) {
-  return h("button", { type: "button", onclick: async () => {
-    const whole = await request("questions.show", { id });
-    if (!open_.has(id)) return;
-    keep(whole);
-    choose(id);
-  } }, "Show all of it");
-}
-
-function drawActions(question) {
-  const button = (key, text, kind, act) =>
-    h("button", { type: "button", class: kind, disabled: true, "aria-keyshortcuts": key, onclick: act }, text, " ", h("kbd", { "aria-hidden": "true" }, key));
-  const reason = h("input", { type: "text", maxlength: "500", id: "reason", placeholder: "Why not? The agent is told.", "aria-label": "Reason for a no",
-    onkeydown: (event) => { if (event.key === "Enter") answer("reject"); } });
-  return h("div", { class: "actions" },
-    h("div", { class: "yes" },
-      button("y", "Allow once", "primary", () => answer("approve")),
-      question.grantable ? button("c", `Allow every “${question.class}” of this session`, "", () => answer("approve", "class")) : null,
-      question.grantable ? button("a", "Allow everything of this session", "", everything) : null),
-    h("p", { class: "warning", id: "everything", role: "alert", hidden: true },
-      "Everything this session asks for will then run unasked, HIGH risk too. Press again if you mean it."),
-    h("div", { class: "no" }, button("n", "Refuse", "danger", () => answer("reject")), reason),
-    h("p", { class: "problem", id: "problem", role: "alert" }));
-}
-
-function everything() {
-  if (!current()?.grantable) return;
-  if (!warned) {
-    warned = true;
-    find("everything").hidden = false;
-    return;
-  }
-  answer("approve", "session");
-}
-
-async function answer(word, scope = "once") {
-  const question = current();
-  if (!question || performance.now() - shownAt < TOO_SOON_MS) return;
-  if (scope !== "once" && !question.grantable) return;
-  const reason = word === "reject" ? find("reason").value : "";
+async function fetchQuestion(id, whole, { hadFocus, reason }) {
+  let question;
   try {
-    await request("questions.answer", { id: question.id, answer: word, scope, reason, binding: question.binding });
+    question = await request("questions.show", { id, whole });
+  } catch {
+    return; // closed meanwhile, or not connected: either is told by an event of its own
+  }
+  if (id !== chosen || !open_.has(id)) return;
+  shown = { ...question, until: open_.get(id).until };
+  shownAt = performance.now();
+  const card = drawCard(shown, { answer, everything: answerEverything, showWhole: () => choose(id, true), lifetime, holdFor });
+  find("question").replaceChildren(card);
+  find("reason").value = reason ?? "";
+  if (hadFocus) card.focus({ preventScroll: true });
+}
+
+function drawOthers() {
+  const others = [...open_.values()].filter((line) => line.id !== chosen);
+  if (!others.length) return find("others").replaceChildren();
+  const focused = find("others").contains(document.activeElement) ? document.activeElement.dataset.id : null;
+  const rows = others.slice(0, lines).map((line) =>
+    h("li", {}, h("button", { type: "button", class: "line", "data-id": line.id, onclick: () => pick(line.id) },
+      riskBadge(line.risk), h("span", { class: "what" }, headline(line)), clock(line))));
+  const more = others.length - rows.length;
+  find("others").replaceChildren(h("div", { class: "heading" }, h("h3", {}, words.question.others(others.length)), drawRefuseAll()),
+    h("ol", { class: "lines" }, rows),
+    more ? h("button", { type: "button", onclick: () => { lines += 2 * LINES; drawOthers(); } }, words.question.more(Math.min(more, 2 * LINES))) : "");
+  if (focused) find("others").querySelector(`[data-id="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+const clock = (line) => h("span", { class: "left", "data-until": line.until }, left(line.until));
+
+function drawRefuseAll() {
+  const line = open_.get(chosen);
+  const alike = [...open_.values()].filter((each) => each.session === line?.session && each.workspace === line?.workspace);
+  if (line?.session == null || alike.length < 3) return null;
+  return h("button", { type: "button", class: "danger quiet", onclick: async () => {
+    const { title, text, yes, no } = words.question.refuseAllSure;
+    if (!await confirm({ title, text: text(alike.length, line.session), yes, no })) return;
+    for (const { id, binding } of alike) if (open_.has(id)) request("questions.answer", { id, binding, answer: "reject" }).catch(() => {});
+  } }, words.question.refuseAll(alike.length));
+}
+
+function pick(id) {
+  find("question").querySelector("article")?.focus({ preventScroll: true });
+  choose(id);
+  drawOthers();
+  scrollTo({ top: 0 });
+}
+
+// The next or previous one, round and round.
+export function step(by) {
+  const ids = [...open_.keys()];
+  if (ids.length > 1) pick(ids[(ids.indexOf(chosen) + by + ids.length) % ids.length]);
+}
+
+export function writeReason() {
+  find("reason")?.focus();
+}
+
+function holdFor(seconds) {
+  lifetime = seconds;
+  say(words.question.heldFor(words.question.lifetimes[seconds]));
+}
+
+// The next of the lifetimes, round and round.
+export function turnLifetime() {
+  const choice = find("lifetime");
+  if (!choice) return;
+  choice.selectedIndex = (choice.selectedIndex + 1) % choice.options.length;
+  holdFor(choice.value);
+}
+
+export async function answerEverything() {
+  const question = shown;
+  if (!question?.grantable || tooSoon()) return;
+  const { title, text, yes, no } = words.question.sure;
+  if (await confirm({ title, text: text(question.session, words.question.lifetimes[lifetime]), yes, no }, "a") && shown?.id === question.id) answer("approve", "session");
+}
+
+export async function answer(word, scope = "once") {
+  const question = shown;
+  if (!question || tooSoon() || (scope !== "once" && !question.grantable)) return;
+  const reason = word === "reject" ? find("reason").value : "";
+  const for_s = scope === "once" || !lifetime ? null : Number(lifetime);
+  try {
+    await request("questions.answer", { id: question.id, binding: question.binding, answer: word, scope, for_s, reason });
   } catch (error) {
-    if (find("problem")) find("problem").textContent = error.message;
+    if (shown?.id === question.id) find("problem").textContent = error.message;
   }
 }
 
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || /INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) return;
-  if (find("questions").closest("section").hidden || !current()) return;
-  const act = { y: () => answer("approve"), c: () => answer("approve", "class"), a: everything, n: () => answer("reject") }[event.key.toLowerCase()];
-  if (act) {
-    event.preventDefault();
-    act();
-  }
-});
-
-function left(until) {
-  const seconds = Math.max(0, Math.round((until - Date.now()) / 1000));
-  return seconds >= 60 ? `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s left` : `${seconds} s left`;
-}
+const tooSoon = () => performance.now() - shownAt < TOO_SOON_MS;
 
 setInterval(() => {
-  for (const clock of document.querySelectorAll("[data-until]")) clock.textContent = left(Number(clock.dataset.until));
+  for (const element of document.querySelectorAll("[data-until]")) element.textContent = left(Number(element.dataset.until));
+  const bar = document.querySelector(".time-left");
+  if (bar && shown) bar.value = Math.max(0, shown.until - Date.now()) / 1000;
 }, 1000);

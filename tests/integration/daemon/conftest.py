@@ -41,13 +41,13 @@ class Person:
         self.asked.append(question)
         self.was_asked.set()
         if self.says is not None:
-            self._broker.answer(question.id, self.says)
+            self._broker.answer(question.id, question.binding, self.says)
 
     def closed(self, question: Question, answer: Answer) -> None:
         self.answers.append(answer)
 
     def answer_last(self, answer: Answer) -> bool:
-        return self._broker.answer(self.asked[-1].id, answer)
+        return self._broker.answer(self.asked[-1].id, self.asked[-1].binding, answer)
 
 
 class World:
@@ -65,11 +65,13 @@ class World:
         self.daemon: Daemon | None = None
 
     @contextlib.asynccontextmanager
-    async def running_daemon(self, *, unattended: str = "wait", **limits: int) -> AsyncIterator[Daemon]:
+    async def running_daemon(
+        self, *, unattended: str = "wait", medium_timeout_s: float = 300, **limits: int
+    ) -> AsyncIterator[Daemon]:
         workspace = msgspec.structs.replace(
             config.local_workspace(self.root, server=self.url, project_id=PROJECT),
             limits=config.Limits(**limits),
-            approvals=config.Approvals(unattended=unattended),  # type: ignore[arg-type]
+            approvals=config.Approvals(unattended=unattended, medium_timeout_s=medium_timeout_s),  # type: ignore[arg-type]
         )
         daemon = Daemon(config.Settings(workspaces={"w": workspace}), self.state, self.broker)
         ready = asyncio.Event()
@@ -96,6 +98,12 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    async with open_world(tmp_path, monkeypatch) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def open_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setenv("CLIENT_AGENT_TOKEN", issue_token(SECRET, USER))
     monkeypatch.setenv("CLIENT_AGENT_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("CLIENT_AGENT_CONFIG", str(tmp_path / "none.toml"))

@@ -43,6 +43,27 @@ async def test_a_no_reaches_the_agent_with_its_reason_and_nothing_is_written(wor
     assert list(world.root.iterdir()) == []
 
 
+async def test_time_that_runs_out_on_the_laptop_is_a_timeout_and_no_rejection(world: World) -> None:
+    world.person.says = None
+    async with world.running_daemon(medium_timeout_s=0.2):
+        response = await world.execute("write_file", path="a.md", content="x")
+    assert (response["status"], response["error"]) == ("timeout", "Approval timeout")
+    assert world.person.answers[0].outcome is Outcome.TIMED_OUT
+    assert list(world.root.iterdir()) == []
+
+
+async def test_three_like_refusals_pause_the_session_and_both_sides_hear_of_it(world: World) -> None:
+    world.person.says = Answer(outcome=Outcome.REJECTED, by="person")
+    async with world.running_daemon():
+        refusals = [await world.execute("write_file", path=f"{n}.md", content="x") for n in range(4)]
+        assert ["is paused" in each["error"] for each in refusals] == [False, False, True, True]
+        assert len(world.person.asked) == 3
+        assert [pause.session_id for pause in world.broker.pauses.standing] == ["s1"]
+        other = await world.execute("write_file", session="s2", path="a.md", content="x")
+        assert "is paused" not in other["error"]
+        assert len(world.person.asked) == 4
+
+
 async def test_with_nobody_to_ask_the_agent_hears_so_at_once(world: World) -> None:
     world.broker.detach(world.person)
     async with world.running_daemon(unattended="reject"):

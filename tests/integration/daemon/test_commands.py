@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from client_agent.approvals.questions import Answer, Outcome
+from client_agent.local_api.client import connecting
 from tests.integration.daemon.conftest import World
 
 
@@ -153,3 +155,28 @@ async def test_a_low_command_sees_the_workspace_read_only(world: World, tmp_path
         await sandbox.close()
     assert outcome.exit_code != 0
     assert not (world.root / "made.txt").exists()
+
+
+async def test_what_a_command_writes_is_heard_at_the_door_while_it_runs(world: World) -> None:
+    """The command waits for a file that is made only once its first line was heard."""
+    code = (
+        "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('gone')"
+    )
+
+    def watch() -> str:
+        with connecting(world.state) as daemon:
+            daemon.request("watch")
+            watching.set()
+            while True:
+                message = daemon.receive()
+                if message.get("event") == "output":
+                    return "".join(row["text"] for row in message["data"])
+
+    watching = threading.Event()
+    async with world.running_daemon(), asyncio.timeout(60):
+        heard = asyncio.create_task(asyncio.to_thread(watch))
+        await asyncio.to_thread(watching.wait, 30)
+        running = asyncio.create_task(command(world, "python3", "-c", code))
+        assert await heard == "ready\n"
+        (world.root / "go").touch()
+        assert (await running)["result"]["stdout"] == "ready\ngone\n"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from client_agent import config
@@ -21,7 +25,9 @@ from client_agent.journal.records import PostState
 from client_agent.link import delivery
 from client_agent.link.connection import ServerConnection
 from client_agent.link.credentials import Credentials
-from client_agent.link.delivery import Courier, shorten
+from client_agent.link.delivery import BATCHED_MAX_BYTES, IN_FLIGHT, Courier, shorten
+from client_agent.link.status import LinkState
+from client_agent.protocol import batches
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import completed
 from client_agent.protocol.states import CallState
@@ -29,20 +35,43 @@ from tests.integration.daemon.test_untrusted_server import serving
 
 
 class Counter:
-    """A server that answers each post as the script says, and keeps the bodies."""
+    """A server that answers each post as the script says, and keeps the bodies. It may offer to take batches."""
 
-    def __init__(self, answer: Callable[[int, bytes], Response]) -> None:
+    def __init__(self, answer: Callable[[int, bytes], Response], *, offers: str | None = None) -> None:
         self._answer = answer
+        self.offers = offers
         self.bodies: list[bytes] = []
+        self.posts: list[tuple[str, bytes]] = []  # address and body
 
     @property
     def app(self) -> Starlette:
         async def take(request: Request) -> Response:
             body = await request.body()
             self.bodies.append(body)
+            self.posts.append((request.path_params["rest"], body))
             return self._answer(len(self.bodies), body)
 
-        return Starlette(routes=[Route("/my/projects/p/{rest:path}", take, methods=["POST"])])
+        async def stream(request: Request) -> Response:
+            async def wait() -> AsyncIterator[bytes]:
+                yield b": here\n\n"
+                await asyncio.sleep(60)
+
+            headers = {batches.HEADER: self.offers} if self.offers is not None else None
+            return StreamingResponse(wait(), media_type="text/event-stream", headers=headers)
+
+        post = Route("/my/projects/p/{rest:path}", take, methods=["POST"])
+        return Starlette(routes=[post, Route("/my/projects/p/chat/stream", stream)])
+
+    @property
+    def batched(self) -> list[list[str]]:
+        """The ids in each batch."""
+        posts = [json.loads(body)["results"] for path, body in self.posts if path == "tools/results"]
+        return [[item["tool_id"] for item in items] for items in posts]
+
+    @property
+    def alone(self) -> list[str]:
+        """The ids of results posted alone."""
+        return [path.split("/")[1] for path, _ in self.posts if path.endswith("/result")]
 
 
 @contextlib.asynccontextmanager
@@ -53,12 +82,16 @@ async def delivering(counter: Counter, tmp_path: Path) -> AsyncIterator[Ledger]:
             credentials = Credentials(url, tmp_path / "state", env={"CLIENT_AGENT_TOKEN": "t"})
             async with ServerConnection(config.Link(), url, "p", credentials) as connection:
                 ledger = journal.recover("w").ledger
-                task = asyncio.create_task(Courier(ledger.outbox, connection).run())
+                tasks = [asyncio.create_task(Courier(ledger.outbox, connection).run())]
+                if counter.offers is not None:
+                    tasks.append(asyncio.create_task(anext(connection.events())))  # type: ignore[arg-type]
+                    await connection.wait_until(lambda status: status.state is LinkState.CONNECTED)
                 try:
                     yield ledger
                 finally:
-                    task.cancel()
-                    await asyncio.wait([task])
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.wait(tasks)
     finally:
         journal.close()
 
@@ -146,3 +179,120 @@ def test_a_shortened_listing_keeps_its_beginning() -> None:
     body = msgspec.json.encode(completed({"files": list(range(500)), "size": 7}).to_wire())
     result = json.loads(shorten(body))["result"]
     assert (len(result["files"]), result["size"], result["truncated"]) == (100, 7, True)
+
+
+async def test_what_becomes_due_while_it_is_looked_at_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(time.time(), 0.3)  # every look at it is a while later
+    monkeypatch.setattr(delivery, "time", SimpleNamespace(time=lambda: next(clock)))
+    counter = Counter(lambda n, body: Response(status_code=500 if n <= 5 else 200))
+    async with delivering(counter, tmp_path) as ledger:
+        for number in range(5):
+            await finish(ledger, f"t{number}", {})
+        await emptied(ledger)
+    assert len(counter.bodies) == 10
+
+
+# Batches.
+
+
+def saying(codes: Callable[[str], int]) -> Callable[[int, bytes], Response]:
+    """Takes everything that comes alone, and answers each result of a batch with its code."""
+
+    def answer(number: int, body: bytes) -> Response:
+        items = json.loads(body).get("results", [])
+        said = [batches.Verdict(item["tool_id"], codes(item["tool_id"]), "as the script says") for item in items]
+        return Response(msgspec.json.encode(batches.BatchReply(success=True, results=said)))
+
+    return answer
+
+
+async def finish_many(ledger: Ledger, count: int = 10) -> list[str]:
+    ids = [f"t{number}" for number in range(count)]
+    for tool_id in ids:  # none of it waits, so they are due together
+        await finish(ledger, tool_id, {"content": tool_id})
+    return ids
+
+
+async def test_results_that_are_due_together_go_in_one_post_where_that_is_offered(tmp_path: Path) -> None:
+    counter = Counter(saying(lambda tool_id: 200), offers="64")
+    async with delivering(counter, tmp_path) as ledger:
+        ids = await finish_many(ledger)
+        await finish(ledger, "large", {"content": "x" * BATCHED_MAX_BYTES})
+        await emptied(ledger)
+    assert counter.batched == [ids]
+    assert counter.alone == ["large"]
+    (batch,) = [json.loads(body)["results"] for path, body in counter.posts if path == "tools/results"]
+    assert [item["result"]["content"] for item in batch] == ids
+
+
+@pytest.mark.parametrize("offers", ["0", "1", "-3", "many", "9" * 5000, "²"])
+async def test_without_a_usable_offer_each_goes_alone(tmp_path: Path, offers: str) -> None:
+    counter = Counter(saying(lambda tool_id: 200), offers=offers)
+    async with delivering(counter, tmp_path) as ledger:
+        ids = await finish_many(ledger)
+        await emptied(ledger)
+    assert (counter.batched, sorted(counter.alone)) == ([], sorted(ids))
+
+
+async def test_a_batch_is_no_larger_than_the_server_says_nor_than_we_send(tmp_path: Path) -> None:
+    for offers, largest in (("4", 4), ("1000", IN_FLIGHT)):
+        counter = Counter(saying(lambda tool_id: 200), offers=offers)
+        async with delivering(counter, tmp_path / offers) as ledger:
+            ids = await finish_many(ledger, 100)
+            await emptied(ledger)
+        assert max(map(len, counter.batched)) == largest
+        assert sorted([*counter.alone, *(each for batch in counter.batched for each in batch)]) == sorted(ids)
+
+
+async def test_each_result_of_a_batch_has_its_own_end(tmp_path: Path) -> None:
+    codes = {"t1": 404, "t2": 409, "t3": 413, "t4": 503}
+    counter = Counter(saying(lambda tool_id: codes.pop(tool_id, 200)), offers="64")
+    async with delivering(counter, tmp_path) as ledger:
+        ids = await finish_many(ledger)
+        await emptied(ledger)
+    assert counter.batched == [ids]
+    assert sorted(counter.alone) == ["t3", "t4"]  # at once, to be shortened if it must; and after a while
+    from client_agent.journal.reader import reading
+
+    with reading(tmp_path / "state") as reader:
+        assert [(post.target, post.state) for post in reader.posts_not_delivered()] == [("t1", PostState.DEAD)]
+
+
+async def test_a_result_that_the_answer_does_not_name_is_sent_alone(tmp_path: Path) -> None:
+    said = saying(lambda tool_id: 200)
+
+    def answer(number: int, body: bytes) -> Response:
+        return said(number, body.replace(b'"tool_id":"t5"', b'"tool_id":"other"'))
+
+    counter = Counter(answer, offers="64")
+    async with delivering(counter, tmp_path) as ledger:
+        await finish_many(ledger)
+        await emptied(ledger)
+    assert counter.alone == ["t5"]
+
+
+@pytest.mark.parametrize("refusal", [Response(status_code=404), Response(status_code=413), Response(b"[]")])
+async def test_a_server_that_takes_no_batch_after_all_gets_each_alone_from_then_on(
+    tmp_path: Path, refusal: Response
+) -> None:
+    said = saying(lambda tool_id: 200)
+    counter = Counter(lambda n, body: refusal if b'"results"' in body else said(n, body), offers="64")
+    async with delivering(counter, tmp_path) as ledger:
+        ids = await finish_many(ledger)
+        await emptied(ledger)
+        for tool_id in ("u1", "u2"):
+            await finish(ledger, tool_id, {})
+        await emptied(ledger)
+    assert counter.batched == [ids]
+    assert sorted(counter.alone) == sorted([*ids, "u1", "u2"])
+
+
+async def test_a_batch_that_fails_is_sent_again_and_nothing_is_given_up(tmp_path: Path) -> None:
+    said = saying(lambda tool_id: 200)
+    counter = Counter(lambda n, body: Response(status_code=502) if n == 1 else said(n, body), offers="64")
+    async with delivering(counter, tmp_path) as ledger:
+        ids = await finish_many(ledger)
+        await emptied(ledger)
+    again = [*counter.alone, *(each for batch in counter.batched[1:] for each in batch)]
+    assert counter.batched[0] == ids
+    assert sorted(again) == sorted(ids)

@@ -7,12 +7,14 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from client_agent.approvals.permissions import Permissions
 from client_agent.approvals.questions import Answer, Outcome, Scope
-from client_agent.policy.decision import Risk
+from client_agent.policy.decision import CallClass, Decision, Risk, Verdict
 from client_agent.policy.rules import Rule
+from client_agent.protocol.calls import Call
 from tests.integration.daemon.conftest import World
 
 
@@ -114,6 +116,62 @@ async def test_every_decision_is_in_the_audit_log_and_the_log_verifies(world: Wo
     assert "[READ]" in text
     assert "status=success" in text
     assert "status=denied" in text
+    assert "path=out/passwd" in next(line for line in text.splitlines() if "code=path_outside" in line)
+    assert "status=denied" in next(line for line in text.splitlines() if "code=path_outside" in line)
     assert text.count("[WRITE]") >= 3
     assert (world.state / "audit.jsonl").stat().st_mode & 0o077 == 0
     assert records["write_file"].approver == "person"
+
+
+async def test_a_grant_holds_for_the_time_that_was_said_and_no_longer(world: World) -> None:
+    said = Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, for_s=600.0, by="person")
+    clock = [1000.0]
+    call = Call(tool_id="t", tool_name="write_file", tool_params={}, session_id="s")
+    decision = Decision(
+        verdict=Verdict.ASK,
+        risk=Risk.MEDIUM,
+        reasons=(),
+        code="needs_approval",
+        call_class=CallClass(label="write_file *.py", risk=Risk.MEDIUM),
+    )
+    with closing(Permissions(world.state, now=lambda: clock[0])) as permissions:
+        short = permissions.grant("w", call, decision, said)
+        assert permissions.apply("w", call, decision).code == "granted"
+        clock[0] += 600
+        assert permissions.apply("w", call, decision).verdict is Verdict.ASK
+        long = permissions.grant("w", call, decision, msgspec.structs.replace(said, for_s=1e6))
+        usual = permissions.grant("w", call, decision, msgspec.structs.replace(said, for_s=None))
+    assert [grant.expires_at for grant in (short, long, usual) if grant] == [1600, 30_400, 30_400]
+
+
+async def test_rules_that_change_while_the_question_is_open_have_it_asked_again(
+    world: World, permissions: Permissions
+) -> None:
+    world.person.says = None
+    async with world.running_daemon():
+        asking = asyncio.create_task(world.execute("write_file", path="a.md", content="x"))
+        async with asyncio.timeout(20):
+            await world.person.was_asked.wait()
+            world.person.was_asked.clear()
+            permissions.rule_store.add(rule("r1", auto_approve=False, tool_pattern="delete_*"))
+            world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
+            await world.person.was_asked.wait()
+        first, second = world.person.asked
+        assert (first.again, second.again) == (False, True)
+        assert (first.decision, first.rules != second.rules) == (second.decision, True)
+        assert not (world.root / "a.md").exists()
+        assert not world.broker.answer(second.id, first.binding, Answer(outcome=Outcome.APPROVED))
+        world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
+        assert (await asking)["status"] == "completed"
+
+
+async def test_a_command_that_was_allowed_is_asked_about_again_with_an_option_that_does_more(world: World) -> None:
+    world.person.says = Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, by="person")
+    async with world.running_daemon():
+        await world.execute("execute_command", command="git", args=["log"])
+        await world.execute("execute_command", command="git", args=["log"])
+        assert len(world.person.asked) == 1
+        world.person.says = Answer(outcome=Outcome.REJECTED, by="person")
+        response = await world.execute("execute_command", command="git", args=["log", "--output=x"])
+        assert (len(world.person.asked), response["status"]) == (2, "rejected")
+        assert not (world.root / "x").exists()

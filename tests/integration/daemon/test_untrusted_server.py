@@ -145,19 +145,73 @@ async def test_the_same_id_with_other_parameters_is_a_conflict(rogue: Rogue) -> 
     assert not (world.root / "b.md").exists()
 
 
-async def test_parameters_changed_after_the_approval_are_not_carried_out(rogue: Rogue) -> None:
+REQUEST = {"approval_id": "ap", "tool_id": "t1", "tool_name": "write_file", "risk_level": "LOW"}
+GOOD, EVIL = {"path": "a.md", "content": "good"}, {"path": "a.md", "content": "evil"}
+
+
+async def test_parameters_changed_after_the_approval_are_asked_about_again(rogue: Rogue) -> None:
     server, world = rogue
-    request = {"approval_id": "ap", "tool_id": "t1", "tool_name": "write_file", "risk_level": "LOW"}
-    server.send("tool.approval_request", **request, tool_params={"path": "a.md", "content": "good"})
+    server.send("tool.approval_request", **REQUEST, tool_params=GOOD)
     assert await server.result() == ("/approvals/ap/approve", {"decision": "approved"})
-    server.signal("t1", "write_file", path="a.md", content="evil")
+    world.person.says = Answer(outcome=Outcome.REJECTED, reason="not this", by="person")
+    server.signal("t1", "write_file", **EVIL)
+    path, body = await server.result()
+    assert (path, body["result"]["error"]["code"]) == ("/tools/t1/result", "rejected_by_user")
+    assert [question.call.tool_params for question in world.person.asked] == [GOOD, EVIL]
+    assert not (world.root / "a.md").exists()
+    world.person.says = Answer(outcome=Outcome.APPROVED, by="person")
+    server.signal("t1", "write_file", **GOOD)  # what was once approved is void
     _, body = await server.result()
     assert body["result"]["error"]["code"] == "conflict"
-    server.signal("t1", "write_file", path="a.md", content="good")
+    assert not (world.root / "a.md").exists()
+
+
+async def test_other_parameters_signalled_while_the_question_is_open_take_its_place(rogue: Rogue) -> None:
+    server, world = rogue
+    world.person.says = None
+    server.send("tool.approval_request", **REQUEST, tool_params=GOOD)
+    async with asyncio.timeout(20):
+        await world.person.was_asked.wait()
+        world.person.was_asked.clear()
+        server.signal("t1", "write_file", **EVIL)
+        await world.person.was_asked.wait()
+    assert world.person.answers[0].outcome is Outcome.WITHDRAWN
+    assert [question.call.tool_params for question in world.broker.open_questions] == [EVIL]
+    assert world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
+    path, body = await server.result()
+    assert (path, body["status"]) == ("/tools/t1/result", "completed")
+    assert (world.root / "a.md").read_text() == "evil"
+
+
+async def test_a_file_that_changes_between_the_answer_and_the_signal_is_not_written_over(rogue: Rogue) -> None:
+    server, world = rogue
+    (world.root / "a.md").write_text("old")
+    server.send("tool.approval_request", **REQUEST, tool_params=GOOD)
+    assert await server.result() == ("/approvals/ap/approve", {"decision": "approved"})
+    (world.root / "a.md").write_text("mine")
+    server.signal("t1", "write_file", **GOOD)
+    _, body = await server.result()
+    assert body["result"]["error"]["code"] == "approval_lapsed"
+    assert (world.root / "a.md").read_text() == "mine"
+
+
+async def test_a_file_that_changes_while_the_question_is_open_is_shown_again(rogue: Rogue) -> None:
+    server, world = rogue
+    (world.root / "a.md").write_text("old")
+    world.person.says = None
+    server.signal("t1", "write_file", **GOOD)
+    async with asyncio.timeout(20):
+        await world.person.was_asked.wait()
+        world.person.was_asked.clear()
+        (world.root / "a.md").write_text("mine")
+        world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
+        await world.person.was_asked.wait()
+    first, second = world.person.asked
+    assert ("-old" in first.change, "-mine" in second.change) == (True, True)
+    assert first.binding != second.binding
+    world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
     _, body = await server.result()
     assert body["status"] == "completed"
-    assert (world.root / "a.md").read_text() == "good"
-    assert len(world.person.asked) == 1
 
 
 async def test_another_users_call_is_refused(rogue: Rogue) -> None:

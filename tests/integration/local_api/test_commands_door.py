@@ -12,8 +12,9 @@ import pytest
 
 from client_agent.approvals.questions import Answer, Outcome
 from client_agent.errors import UserError
+from client_agent.local_api.address import MAX_SOCKET_PATH_BYTES
 from client_agent.local_api.client import Client, NoDaemon, connecting
-from client_agent.local_api.lines import MAX_SOCKET_PATH_BYTES, LineDoor
+from client_agent.local_api.lines import LineDoor
 from tests.integration.daemon.conftest import World, world
 
 __all__ = ["world"]
@@ -57,10 +58,12 @@ async def test_status_says_what_is_true(quiet: World) -> None:
 async def test_the_first_answer_counts_and_the_second_is_told_so(quiet: World) -> None:
     asking = await ask(quiet, path="a.md", content="x")
     (question,) = (await command(quiet, "questions.list"))["questions"]
-    await command(quiet, "questions.answer", id=question["id"][:6], answer="reject", reason="no need")
+    await command(
+        quiet, "questions.answer", id=question["id"][:6], binding=question["binding"], answer="reject", reason="no need"
+    )
     assert "no need" in (await asking)["error"]
     with pytest.raises(UserError) as refused:
-        await command(quiet, "questions.answer", id=question["id"], answer="approve")
+        await command(quiet, "questions.answer", id=question["id"], binding=question["binding"], answer="approve")
     assert refused.value.code == "question_closed"
     assert quiet.person.answers[0].by == "command line"
 
@@ -80,8 +83,9 @@ async def test_an_answer_to_something_else_than_was_shown_does_not_count(quiet: 
     [
         ("nonsense", {}, "unknown_operation"),
         ("questions.answer", {"id": "x"}, "invalid_arguments"),
-        ("questions.answer", {"id": "x", "answer": "maybe"}, "invalid_arguments"),
-        ("questions.answer", {"id": "", "answer": "approve"}, "question_closed"),
+        ("questions.answer", {"id": "x", "answer": "maybe", "binding": ""}, "invalid_arguments"),
+        ("questions.answer", {"id": "", "answer": "approve"}, "invalid_arguments"),
+        ("questions.answer", {"id": "", "answer": "approve", "binding": ""}, "question_closed"),
         ("rules.add", {"rule": {"auto_approve": True, "priority": "high"}}, "rule_invalid"),
         ("rules.add", {"rule": {"auto_approve": True, "tool_name": "read_*"}}, "rule_invalid"),
         ("rules.edit", {"id": "none", "rule": {"auto_approve": True}}, "rule_unknown"),
@@ -105,7 +109,9 @@ async def test_rules_presets_and_grants_can_be_changed(quiet: World) -> None:
     assert (await command(quiet, "rules.preset", name="write-text", on=False))["rules"] == []
     asking = await ask(quiet, path="b.md", content="x")
     (question,) = (await command(quiet, "questions.list"))["questions"]
-    await command(quiet, "questions.answer", id=question["id"], answer="approve", scope="class")
+    await command(
+        quiet, "questions.answer", id=question["id"], binding=question["binding"], answer="approve", scope="class"
+    )
     await asking
     (grant,) = (await command(quiet, "grants.list"))["grants"]
     assert await command(quiet, "grants.revoke", id=grant["id"]) == {"revoked": True}
@@ -132,7 +138,13 @@ async def test_activity_can_be_filtered_and_counted(quiet: World) -> None:
         told = await command(quiet, "activity.list", **filters)
         assert [call["target"] for call in told["calls"]] == found, filters
     plot = await command(quiet, "activity.plot")
-    assert (sum(plot["counts"]["run"]), sum(plot["counts"]["refuse"])) == (1, 1)
+    assert {kind: sum(counts) for kind, counts in plot["counts"].items()} == {
+        "unasked": 1, "allowed": 0, "denied": 0, "refused": 1, "open": 0,
+    }  # fmt: skip
+    older = await command(quiet, "activity.list", limit=1)
+    assert older["more"]
+    last = await command(quiet, "activity.list", before=older["calls"][0]["at"])
+    assert ([call["target"] for call in last["calls"]], last["more"]) == (["a.txt"], False)
 
 
 async def test_a_watcher_is_told_of_questions_calls_and_changes(quiet: World) -> None:
@@ -140,7 +152,8 @@ async def test_a_watcher_is_told_of_questions_calls_and_changes(quiet: World) ->
         await asyncio.to_thread(daemon.request, "watch")
         asking = await ask(quiet, path="a.md", content="x")
         opened = await event(daemon, "question_opened")
-        assert opened["target"] == "a.md"
+        assert (opened["target"], opened["kind"]) == ("a.md", "write_file")
+        assert "change" not in opened, "what is large is asked for"
         quiet.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
         await asking
         assert (await event(daemon, "question_closed"))["by"] == "person"
@@ -167,7 +180,7 @@ async def test_nobody_there_and_unattended_set_to_reject_answers_at_once(world: 
             await asyncio.to_thread(daemon.request, "watch")
             asking = asyncio.create_task(world.execute("write_file", path="a.md", content="x"))
             question = await event(daemon, "question_opened")
-            await command(world, "questions.answer", id=question["id"], answer="approve")
+            await command(world, "questions.answer", id=question["id"], binding=question["binding"], answer="approve")
             assert (await asking)["status"] == "completed"
 
 
@@ -178,7 +191,9 @@ async def test_a_waiting_question_can_be_answered_by_who_comes_later(world: Worl
         async with asyncio.timeout(20):
             while not (questions := (await command(world, "questions.list"))["questions"]):
                 await asyncio.sleep(0.01)
-        await command(world, "questions.answer", id=questions[0]["id"], answer="approve")
+        await command(
+            world, "questions.answer", id=questions[0]["id"], binding=questions[0]["binding"], answer="approve"
+        )
         assert (await asking)["status"] == "completed"
 
 
