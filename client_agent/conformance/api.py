@@ -145,6 +145,11 @@ class ServerApi:
     async def get(self, route: str, **names: str) -> httpx.Response:
         return await self._http.get(self.url(route, **names), headers=self.headers)
 
+    async def knock(self, route: str) -> int:
+        """The status alone: a stream that is opened has no end to wait for."""
+        async with self._http.stream("GET", self.url(route), headers=self.headers) as response:
+            return response.status_code
+
     async def post(self, route: str, body: Any, **names: str) -> httpx.Response:
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {**self.headers, "Content-Type": "application/json"}

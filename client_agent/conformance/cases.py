@@ -83,4 +83,4 @@ async def _judge(trying: Awaitable[str], timeout_s: float) -> tuple[Verdict, str
     except TimeoutError:
         return Verdict.FAILED, f"nothing came within {timeout_s:g} s"
     except Exception as error:  # noqa: BLE001 - whatever the other side makes us stumble over is its failure
-        return Verdict.FAILED, f"{type(error).__name__}: {error}"
+        return Verdict.FAILED, f"{type(error).__name__}: {str(error) or 'no answer came'}"

@@ -63,6 +63,10 @@ class ClientUnderTest:
         """A connected client and a well-behaved server, whatever the case before has left."""
         self.peer.answer_post = lambda request: Answer()
         self.peer.answer_stream = lambda request: None
+        if self.peer.stream_headers:
+            self.peer.stream_headers = {}
+            self.stream.cut()
+            await self._connected(len(self.peer.streams), self.silence_s)
         await self._connected(0, self.silence_s)
 
     async def reconnected(self, *, cut: bool, patience_s: float | None = None) -> Stream:
@@ -175,10 +179,13 @@ class ClientUnderTest:
         except TimeoutError:
             raise Deviation(f"no answer to the question within {self.person_s:g} s") from None
 
+    def content_of(self, sent: Sent) -> str:
+        return self._files[sent.params["path"]]
+
     async def expect_read(self, sent: Sent) -> str:
         """The call is answered with the content of its file."""
         body = await self.result(sent.tool_id)
-        wanted = self._files[sent.params["path"]]
+        wanted = self.content_of(sent)
         expect(body["status"] == "completed", f"failed: {body.get('error')}")
         result = body.get("result") or {}
         expect(result.get("success") is True, f"`success` is {result.get('success')!r}")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from client_agent.conformance.cases import NotTried, Suite, expect
 from client_agent.conformance.client import ClientUnderTest, Sent, expect_failed
 from client_agent.conformance.peer import Answer, Peer, Request
+from client_agent.protocol import batches, routes
 
 REQUEST_EVENT = "tool.approval_request"
 SIGNAL_EVENT = "tool.execution_signal"
@@ -258,15 +262,15 @@ async def approval_comes_before_execution(client: ClientUnderTest) -> str:
 
 @suite.case
 async def approval_is_for_what_was_shown(client: ClientUnderTest) -> str:
-    """A signal with other parameters than were approved is not carried out."""
+    """A signal with other parameters than were approved is asked about anew, or refused: the yes was not for it."""
     sent = client.prepare("write_file", append("shown.md"))
     approval_id = client.new_id()
     await client.request_approval(sent, approval_id)
     if not (await client.answer(approval_id)).path.endswith("/approve"):
         raise NotTried("nobody approved it")
-    await client.signal("write_file", append("not-shown.md"), tool_id=sent.tool_id)
+    await client.signal("write_file", append("say-no-not-shown.md"), tool_id=sent.tool_id)
     told = expect_failed(await client.result(sent.tool_id))
-    expect(not (client.workspace / "not-shown.md").exists(), "it was executed")
+    expect(not (client.workspace / "say-no-not-shown.md").exists(), "it was executed")
     return told
 
 
@@ -369,6 +373,63 @@ async def acknowledgement_ends_it(client: ClientUnderTest) -> str:
     await asyncio.sleep(client.settle_s)
     expect(len(client.results(sent.tool_id)) == 1, "it was posted again")
     return "1 post"
+
+
+async def offered_batches(client: ClientUnderTest, answer: Callable[[Request], Answer]) -> list[Sent]:
+    """Thirty signals at once, over a stream that offers batches; posts are answered so. What was signalled."""
+    client.peer.stream_headers = {batches.HEADER: str(batches.MAX_RESULTS)}
+    await client.reconnected(cut=True)
+    client.peer.answer_post = answer
+    sent = [client.prepare("read_file", client.new_file()) for _ in range(30)]
+    await client.stream.send(b"".join(each.block for each in sent))
+    return sent
+
+
+def batch_path(client: ClientUnderTest) -> str:
+    return routes.fill(routes.TOOL_RESULTS, project_id=client.peer.project_id)
+
+
+@suite.case
+async def offered_batches_lose_nothing(client: ClientUnderTest) -> str:
+    """Where the stream offers batches, each result comes once, alone or in one; only what was not taken comes again."""
+    path, refused, taken = batch_path(client), set[str](), dict[str, list[Any]]()
+
+    def take(request: Request) -> Answer:
+        items = request.json()["results"] if request.path == path else []
+        first = [item["tool_id"] for item in items[:2]] if not refused else []
+        refused.update(first)
+        for item in items:
+            taken.setdefault(item["tool_id"], []).append(item)
+        said = [batches.Verdict(item["tool_id"], 503 if item["tool_id"] in first else 200) for item in items]
+        return Answer(body=msgspec.json.encode(batches.BatchReply(success=True, results=said))) if items else Answer()
+
+    sent = await offered_batches(client, take)
+
+    def told(each: Sent) -> list[Any]:
+        return taken.get(each.tool_id, []) + [post.json() for post in client.results(each.tool_id)]
+
+    await client.peer.wait_for(
+        lambda: all(len(told(each)) > (each.tool_id in refused) for each in sent), client.patience_s
+    )
+    await asyncio.sleep(client.settle_s)
+    for each in sent:
+        said, times = told(each), 1 + (each.tool_id in refused)
+        expect(len(said) == times, f"a result came {len(said)} times, expected {times}")
+        expect(said[0]["result"]["content"] == client.content_of(each), "a result of another call")
+    if not taken:
+        raise NotTried("the client makes no use of the offer, as it may")
+    return f"{len(taken)} of {len(sent)} in batches"
+
+
+@suite.case
+async def batches_not_taken_are_sent_singly(client: ClientUnderTest) -> str:
+    """A server that offers batches and answers one with 404, or with nonsense, gets every result alone."""
+    path = batch_path(client)
+    for refusal in (Answer(status=404), Answer(body=b"[]")):
+        sent = await offered_batches(client, lambda post, r=refusal: r if post.path == path else Answer())  # type: ignore[misc]
+        for each in sent:
+            await client.expect_read(each)
+    return "30 alone, twice"
 
 
 @suite.case

@@ -12,10 +12,7 @@ import msgspec
 
 from client_agent.protocol import routes
 
-CHUNKED = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
-    b"Transfer-Encoding: chunked\r\n\r\n"
-)
+CHUNKED = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"}
 MAX_HEAD_BYTES = 65_536
 HEARTBEAT_S = 1.0
 
@@ -76,6 +73,7 @@ class Peer:
         self.streams: list[Stream] = []
         self.answer_post: Callable[[Request], Answer] = lambda request: Answer()
         self.answer_stream: Callable[[Request], Answer | None] = lambda request: None
+        self.stream_headers: dict[str, str] = {}  # beside those that every stream has
         self.token = token
         self._port = port
         self._changed = asyncio.Condition()
@@ -103,15 +101,16 @@ class Peer:
 
     async def wait_for_stream(self, timeout_s: float, *, after: int = 0) -> Stream:
         """A stream that is open, beyond this many. Raises TimeoutError."""
-        await self._wait(lambda: len(self.streams) > after and self.stream.open, timeout_s)
+        await self.wait_for(lambda: len(self.streams) > after and self.stream.open, timeout_s)
         return self.stream
 
     async def wait_for_posts(self, wanted: Callable[[Request], bool], count: int, timeout_s: float) -> list[Request]:
         """The first posts of which this holds, this many. Raises TimeoutError."""
-        await self._wait(lambda: sum(map(wanted, self.posts)) >= count, timeout_s)
+        await self.wait_for(lambda: sum(map(wanted, self.posts)) >= count, timeout_s)
         return [post for post in self.posts if wanted(post)]
 
-    async def _wait(self, holds: Callable[[], bool], timeout_s: float) -> None:
+    async def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        """Waits until this holds after what the client has said. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(holds)
 
@@ -148,7 +147,7 @@ class Peer:
             return await _respond(writer, Answer(status=404, body=b"{}"))
         if (refusal := self.answer_stream(request)) is not None:
             return await _respond(writer, refusal)
-        writer.write(CHUNKED)
+        writer.write(_head(200, {**CHUNKED, **self.stream_headers}))
         await self._note(lambda: self.streams.append(Stream(request, writer)))
         await reader.read()  # until the client goes
         return False
@@ -190,7 +189,11 @@ async def _respond(writer: asyncio.StreamWriter, answer: Answer) -> bool:
         writer.transport.abort()
         return False
     headers = {"Content-Type": "application/json", "Content-Length": str(len(answer.body)), **answer.headers}
-    head = f"HTTP/1.1 {answer.status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    writer.write(head.encode() + b"\r\n" + answer.body)
+    writer.write(_head(answer.status, headers) + answer.body)
     await writer.drain()
     return True
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import msgspec
 
 from client_agent.conformance.api import new_path
 from client_agent.conformance.cases import NotTried, Suite, expect
@@ -18,7 +19,7 @@ from client_agent.conformance.server import (
     questioned,
     signalled,
 )
-from client_agent.protocol import routes
+from client_agent.protocol import batches, routes
 from client_agent.protocol.messages import ExecutionSignal
 
 WAITS_FOR_TIMEOUT_S = 15.0  # a longer time to decide is not waited for
@@ -135,6 +136,31 @@ async def fifty_calls_are_not_crossed(server: ServerUnderTest) -> str:
     crossed = [path for path, each in zip(paths, outcomes, strict=True) if each["result"]["content"] != path]
     expect(not crossed, f"{len(crossed)} of 50 crossed")
     return "50 right"
+
+
+@suite.case
+async def batch_is_taken_one_by_one(server: ServerUnderTest) -> str:
+    """Where the stream offers batches, each result in one has its own answer, and a bad one spoils no other."""
+    paths = [new_path() for _ in range(3)]
+    async with server.user.stream() as events:
+        if not batches.read_offer(events.response.headers.get(batches.HEADER, "")):
+            raise NotTried("the server does not offer batches")
+        asked = [server.asking.execute("read_file", {"path": path}) for path in paths]
+        ids = [(await events.signal(path))[1].tool_id for path in paths]
+        done = [(tool_id, _completed(path)) for tool_id, path in zip(ids, paths, strict=True)]
+        body = batches.pack([done[0], ("conformance-unknown", _completed("")), *done[1:]])
+        said = batches.read_verdicts(answered(await server.user.post(routes.TOOL_RESULTS, body), 200).content)
+        expect(said is not None, "the answer is not one to a batch")
+        codes = {tool_id: verdict.code for tool_id, verdict in (said or {}).items()}
+        expect(codes == {**dict.fromkeys(ids, 200), "conformance-unknown": 404}, f"codes {codes}")
+        outcomes = [body_of(await each) for each in asked]
+    crossed = [path for path, each in zip(paths, outcomes, strict=True) if each["result"]["content"] != path]
+    expect(not crossed, f"{len(crossed)} of 3 crossed")
+    return "3 taken, 1 not found"
+
+
+def _completed(content: str) -> bytes:
+    return msgspec.json.encode({"status": "completed", "result": {"success": True, "content": content}})
 
 
 # Approvals.

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from client_agent import __version__
+from client_agent.server import oauth
 from client_agent.server.problems import Problem
 from client_agent.server.routes import router
 from client_agent.server.services import Services
@@ -40,6 +41,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
     )
     app.state.services = services
     app.include_router(router)
+    app.include_router(oauth.router)
     app.add_exception_handler(Problem, _answer_problem)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)

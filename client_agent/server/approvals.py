@@ -77,15 +77,19 @@ class Approvals:
         return answer
 
     async def reject(self, project_id: str, approval_id: str, reason: str | None) -> ApprovalReply:
-        """The user says no: the call is over."""
-        answer = ApprovalReply(success=True, approval_id=approval_id, status=ApprovalState.REJECTED)
-        words = f"Rejected by the user: {reason}" if reason else "Rejected by the user"
+        """The user says no, or said nothing in time: the call is over."""
+        if reason == TIMEOUT_ERROR:  # the laptop's clock, which need not agree with ours
+            state, ended, kind, words = ApprovalState.TIMEOUT, CallState.TIMEOUT, "ApprovalTimeout", TIMEOUT_ERROR
+        else:
+            state, ended, kind = ApprovalState.REJECTED, CallState.REJECTED, "ApprovalRejected"
+            words = f"Rejected by the user: {reason}" if reason else "Rejected by the user"
+        answer = ApprovalReply(success=True, approval_id=approval_id, status=state)
         async with self._log.transaction() as tx:
             call = await _find_asked(tx, project_id, answer)
             if call is None:
                 return answer
-            await close_approval(tx.connection, approval_id, ApprovalState.REJECTED, reason)
-            reply = await end_call(tx.connection, call, CallState.REJECTED, "ApprovalRejected", words)
+            await close_approval(tx.connection, approval_id, state, reason)
+            reply = await end_call(tx.connection, call, ended, kind, words)
             await tx.withdraw(project_id, call.id, words)
         self.settle(approval_id, reply)
         return answer

@@ -56,7 +56,7 @@ EVENT_KINDS = frozenset(
 REQUEST_KINDS = frozenset({FaultKind.DROP, FaultKind.DELAY, FaultKind.LOSE_ANSWER, FaultKind.CODE})
 RESTARTS = frozenset({FaultKind.RESTART, FaultKind.RESTART_EMPTY})
 # What a request is called in a plan, by the end of its address.
-REQUEST_NAMES = ("stream", "result", "approve", "reject", "execute")
+REQUEST_NAMES = ("stream", "result", "results", "approve", "reject", "execute")
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,11 +89,11 @@ def everything(seed: int) -> FaultPlan:
     faults = [Fault(kind=FaultKind(kind), at="tool.*", chance=0.03, seconds=0.2) for kind in events]
     faults += [
         Fault(kind=FaultKind.HALF_OPEN, at="tool.*", chance=0.005),
-        Fault(kind=FaultKind.DROP, at="result", chance=0.03),
-        Fault(kind=FaultKind.LOSE_ANSWER, at="result", chance=0.03),
+        Fault(kind=FaultKind.DROP, at="result*", chance=0.03),
+        Fault(kind=FaultKind.LOSE_ANSWER, at="result*", chance=0.03),
         Fault(kind=FaultKind.LOSE_ANSWER, at="approve", chance=0.03),
-        Fault(kind=FaultKind.DELAY, at="result", chance=0.03, seconds=0.5),
-        Fault(kind=FaultKind.CODE, at="result", chance=0.03, status=500),
+        Fault(kind=FaultKind.DELAY, at="result*", chance=0.03, seconds=0.5),
+        Fault(kind=FaultKind.CODE, at="result*", chance=0.03, status=500),
         Fault(kind=FaultKind.CODE, at="approve", chance=0.03, status=502),
         Fault(kind=FaultKind.CODE, at="re*", chance=0.03, status=429, retry_after=1),
         Fault(kind=FaultKind.CODE, at="stream", chance=0.1, status=503, retry_after=1),

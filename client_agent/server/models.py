@@ -109,6 +109,32 @@ class StoredEvent(Base):
     data: Mapped[msgspec.Raw]
 
 
+class DeviceLogin(Base):
+    """A device that wants to log in: pending, then approved or denied; gone when its tokens were fetched."""
+
+    __tablename__ = "device_logins"
+
+    device_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    user_code: Mapped[str] = mapped_column(String(20), unique=True)
+    status: Mapped[str] = mapped_column(String(20))
+    user_id: Mapped[str | None]
+    interval_s: Mapped[int]
+    polled_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime]
+
+
+class Login(Base):
+    """A login that can be refreshed: the hashes of its newest refresh token and of the one before."""
+
+    __tablename__ = "logins"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    user_id: Mapped[str]
+    current_hash: Mapped[str] = mapped_column(String(64))
+    previous_hash: Mapped[str] = mapped_column(String(64))
+    expires_at: Mapped[datetime]
+
+
 class ChatMessage(Base):
     """A message or task of the user."""
 

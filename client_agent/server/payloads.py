@@ -10,9 +10,9 @@ from sqlalchemy import Row
 
 from client_agent.policy.decision import Decision, Verdict
 from client_agent.protocol.calls import Call
+from client_agent.protocol.masking import mask
 from client_agent.protocol.results import failed
 from client_agent.protocol.tools import find_spec
-from client_agent.server.masking import mask_params
 from client_agent.server.models import ERROR_MAX_CHARS
 from client_agent.server.problems import BadRequest
 from client_agent.server.records import now
@@ -44,7 +44,7 @@ def new_record(call: Call, origin: Origin, decision: Decision) -> dict[str, Any]
         "session_id": call.session_id,
         "agent_id": origin.agent_id,
         "tool_name": call.tool_name,
-        "tool_params": mask_params(call.tool_params),
+        "tool_params": mask(call.tool_params),
         "risk_level": decision.risk.name,
         "requires_approval": decision.verdict is Verdict.ASK,
         "created_at": now(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
 from uuid import uuid4
 
@@ -11,14 +12,13 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.responses import Response
 
 from client_agent import __version__
-from client_agent.policy.decision import Risk
-from client_agent.protocol import routes
+from client_agent.protocol import batches, routes
 from client_agent.protocol.states import CallState
 from client_agent.protocol.tools import SPECS, ToolSpec, parameter_schema
 from client_agent.server import wire
 from client_agent.server.auth import verify_token
 from client_agent.server.payloads import Origin
-from client_agent.server.problems import BadRequest, Forbidden, Unauthenticated
+from client_agent.server.problems import BadRequest, Forbidden, Problem, Unauthenticated
 from client_agent.server.records import CallFilter, find_call, list_calls, now, to_record
 from client_agent.server.services import Services
 from client_agent.server.settings import EventShape
@@ -26,7 +26,7 @@ from client_agent.server.streams import EventStream, StreamRequest, wait_for_dis
 from client_agent.server.wire import body_reader, describe_route, json_response
 
 router = APIRouter()
-_bearer = HTTPBearer(auto_error=False, description="A JWT whose `sub` is the user", bearerFormat="JWT")
+bearer = HTTPBearer(auto_error=False, description="A JWT whose `sub` is the user", bearerFormat="JWT")
 
 PAGE_MAX_RECORDS = 200
 TOOLS = routes.PROJECT + "/tools"
@@ -47,7 +47,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 async def admit(
     request: Request,
     project_id: Annotated[str, Path(min_length=1, max_length=200)],
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
 ) -> Access:
     """Lets in whoever has a valid token, to a project that is theirs."""
     services: Services = request.app.state.services
@@ -117,19 +117,20 @@ async def post_message(
 @router.get(routes.TOOLS_AVAILABLE, **describe_route(wire.ToolsReply))
 async def list_tools(access: Anyone) -> Response:
     """The tools a call can name, with the risk and the time to decide that are usual for them."""
-    medium_timeout_s = access.services.settings.approvals.medium_timeout_s
-    tools = [_describe_tool(spec, medium_timeout_s) for spec in SPECS]
+    approvals = access.services.settings.approvals
+    timeouts_s = {"LOW": 0.0, "MEDIUM": approvals.medium_timeout_s, "HIGH": approvals.high_timeout_s}
+    tools = [_describe_tool(spec, timeouts_s[spec.risk]) for spec in SPECS]
     return json_response(wire.ToolsReply(success=True, tools=tools, total_count=len(tools)))
 
 
-def _describe_tool(spec: ToolSpec, medium_timeout_s: float) -> wire.ToolEntry:
+def _describe_tool(spec: ToolSpec, timeout_s: float) -> wire.ToolEntry:
     return wire.ToolEntry(
         name=spec.name,
         description=spec.description,
         parameters=parameter_schema(spec),
-        requires_approval=spec.effects,
-        risk_level=(Risk.MEDIUM if spec.effects else Risk.LOW).name,
-        timeout_seconds=medium_timeout_s if spec.effects else 0,
+        requires_approval=spec.risk != "LOW",
+        risk_level=spec.risk,
+        timeout_seconds=timeout_s,
     )
 
 
@@ -188,6 +189,23 @@ async def post_result(
 ) -> Response:
     """What became of a signalled call."""
     return json_response(await access.services.executions.finish(access.project_id, tool_id, body))
+
+
+@router.post(routes.TOOL_RESULTS, **describe_route(batches.BatchReply, 400, 403, 413, body=wire.BatchBody))
+async def post_results(
+    access: UserOnly, body: Annotated[wire.BatchBody, Depends(body_reader(wire.BatchBody))]
+) -> Response:
+    """What became of several calls: one that cannot be taken holds up no other."""
+    verdicts = [await _take_result(access, item) for item in body.results]
+    return json_response(batches.BatchReply(success=True, results=verdicts))
+
+
+async def _take_result(access: Access, item: wire.BatchItem) -> batches.Verdict:
+    try:
+        reply = await access.services.executions.finish(access.project_id, item.tool_id, item)
+    except Problem as problem:
+        return batches.Verdict(item.tool_id, problem.status, problem.message)
+    return batches.Verdict(item.tool_id, HTTPStatus.OK, reply.message)
 
 
 @router.post(TOOL_CANCEL, **describe_route(wire.CallReply, 400, 409, body=wire.CancelBody))

@@ -9,6 +9,7 @@ from sqlalchemy import insert, text
 from client_agent.server.database import Database
 from client_agent.server.events import CHAT_MESSAGE, EventLog
 from client_agent.server.executions import Executions
+from client_agent.server.logins import Logins
 from client_agent.server.models import ChatMessage
 from client_agent.server.projects import Projects
 from client_agent.server.settings import ServerSettings
@@ -22,6 +23,7 @@ class Services:
         self.database = Database(settings.database_url)
         self.log = EventLog(self.database, retained=settings.events_retained, queue_events=settings.stream_queue_events)
         self.projects = Projects(self.database)
+        self.logins = Logins(settings, self.database)
         self.executions = Executions(settings, self.log)
         self._opened = False
 

@@ -27,6 +27,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8765  # 0 takes a free one
     database_url: str = "sqlite:///client-agent-server.db"
 
+    access_token_s: float = 3600  # of a token that a login gives, and its refresh token renews
+
     heartbeat_s: float = 15  # a comment goes out after this much silence
     retry_ms: int = 1000  # how long a client should wait before it connects again
     event_shape: EventShape = EventShape.BARE
@@ -45,7 +47,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(self.jwt_secret.encode()) < MIN_SECRET_BYTES:
             raise ConfigError(f"jwt_secret: expected at least {MIN_SECRET_BYTES} bytes")
-        for name in ("heartbeat_s", "stream_queue_events", "result_timeout_s", "cancel_grace_s", "body_max_bytes"):
+        for name in (
+            "access_token_s",
+            "heartbeat_s",
+            "stream_queue_events",
+            "result_timeout_s",
+            "cancel_grace_s",
+            "body_max_bytes",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}: found {getattr(self, name)}, expected more than 0")
 

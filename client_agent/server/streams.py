@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from client_agent.protocol import batches
 from client_agent.server.events import Event, EventLog, Subscription
 from client_agent.server.settings import EventShape
 
@@ -33,7 +34,8 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, log: EventLog, wanted: StreamRequest) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"})
+        offer = {batches.HEADER: str(batches.MAX_RESULTS)}
+        super().__init__(headers={"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no", **offer})
         del self.headers["content-length"]
         self._log = log
         self._wanted = wanted

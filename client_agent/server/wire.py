@@ -14,6 +14,7 @@ from msgspec import Meta
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from client_agent.protocol import batches
 from client_agent.server.problems import BadRequest, BodyTooLarge
 
 Reference = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -37,6 +38,16 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["completed", "failed"]
     result: msgspec.Raw = msgspec.field(default_factory=_null)
     error: str | None = None
+
+
+class BatchItem(ResultBody, frozen=True, kw_only=True):
+    tool_id: Reference
+
+
+class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Several results at once (see `protocol.batches`)."""
+
+    results: Annotated[list[BatchItem], Meta(min_length=1, max_length=batches.MAX_RESULTS)]
 
 
 class ApproveBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +148,24 @@ class HealthReply(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
+class DeviceReply(msgspec.Struct, frozen=True, kw_only=True):
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    interval: int
+
+
+class DeviceDecisionBody(msgspec.Struct, frozen=True, kw_only=True):
+    user_code: Annotated[str, Meta(min_length=1, max_length=50)]
+    decision: Literal["approved", "denied"]
+
+
+class DeviceDecisionReply(msgspec.Struct, frozen=True, kw_only=True):
+    success: bool
+    status: str
+
+
 class ProblemReply(msgspec.Struct, frozen=True, kw_only=True):
     success: bool
     message: str
@@ -155,7 +184,7 @@ def body_reader(model: type[B]) -> Callable[[Request], Awaitable[B]]:
     decoder = msgspec.json.Decoder(model)
 
     async def read(request: Request) -> B:
-        raw = await _read_bytes(request, request.app.state.services.settings.body_max_bytes)
+        raw = await read_bytes(request, request.app.state.services.settings.body_max_bytes)
         try:
             return decoder.decode(raw or b"{}")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -164,7 +193,8 @@ def body_reader(model: type[B]) -> Callable[[Request], Awaitable[B]]:
     return read
 
 
-async def _read_bytes(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """The whole body. Raises BodyTooLarge, BadRequest."""
     problem = BodyTooLarge(f"the body is over the limit of {max_bytes} bytes")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
@@ -182,8 +212,9 @@ async def _read_bytes(request: Request, max_bytes: int) -> bytes:
 
 _REFERENCE = "#/components/schemas/{name}"
 _MODELS = (
-    ExecuteBody, ResultBody, ApproveBody, RejectBody, CancelBody, MessageBody, ExecuteReply, CallReply, ApprovalReply,
-    ToolsReply, Record, RecordsReply, MessageReply, HealthReply, ProblemReply,
+    ExecuteBody, ResultBody, BatchBody, ApproveBody, RejectBody, CancelBody, MessageBody, ExecuteReply, CallReply,
+    batches.BatchReply, ApprovalReply,
+    ToolsReply, Record, RecordsReply, MessageReply, HealthReply, ProblemReply, DeviceDecisionBody, DeviceDecisionReply,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.questions import Answer, Outcome, Question
-from client_agent.daemon import Daemon, WorkspaceAgent
+from client_agent.daemon import Daemon
 from client_agent.journal.ledger import Ledger
 from client_agent.journal.outbox import Outbox
 from client_agent.journal.storage import SqliteStorage
@@ -28,6 +28,7 @@ from client_agent.link import delivery
 from client_agent.link.connection import ServerConnection
 from client_agent.tools.execute_command import ExecuteCommandTool
 from client_agent.tools.write_file import WriteFileTool
+from client_agent.workspace_agent import WorkspaceAgent
 
 PROJECT = "project-1"
 # Each step of a call, and the function that takes it.
@@ -99,7 +100,7 @@ class Person:
         if outcome is Outcome.APPROVED:
             with contextlib.suppress(OSError):  # on a full disk: what then runs all the same is found unapproved
                 os.write(self._file, f"{question.call.tool_id}\n".encode())
-        self._broker.answer(question.id, Answer(outcome=outcome, by="person"))
+        self._broker.answer(question.id, question.binding, Answer(outcome=outcome, by="person"))
 
 
 async def work(url: str, root: Path, state: Path, approvals: Path) -> None:

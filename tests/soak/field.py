@@ -67,6 +67,7 @@ class Field:
     calls: list[Submitted] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
     orphans: list[str] = field(default_factory=list)
+    before: list[psutil.Process] = field(default_factory=psutil.Process().children)  # of the tests' own
     changed: list[str] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
 
@@ -89,7 +90,7 @@ class Field:
         name = f"{'no' if kind == 'refused' else kind}-{len(self.calls)}"
         trace = self.root / f"{name}.md"
         tool, params = _request(kind, trace.name)
-        body = {"tool_name": tool, "tool_params": params, "session_id": "s"}
+        body = {"tool_name": tool, "tool_params": params, "session_id": name}
         path = routes.fill(routes.TOOLS_EXECUTE, project_id=PROJECT) + "?wait=false"
         with contextlib.suppress(httpx.HTTPError):
             response = await self.agent.post(path, json=body)
@@ -114,8 +115,17 @@ class Field:
 
     async def look_again(self) -> None:
         for call in self.calls:
-            if (status := await self._status(call)) != call.ended:
+            if (status := await self._known_status(call)) != call.ended:
                 self.changed.append(f"{call.tool_id}: {call.ended}, then {status}")
+
+    async def _known_status(self, call: Submitted) -> str:
+        """What the server says, from as many tries as it takes: it may be restarting right now."""
+        async with asyncio.timeout(60):
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    if status := await self._status(call):
+                        return status
+                await asyncio.sleep(0.1)
 
     async def _status(self, call: Submitted) -> str:
         response = await self.agent.get(f"/my/projects/{PROJECT}/tools/{call.tool_id}")
@@ -156,7 +166,7 @@ class Field:
             self.process.kill()
         self.process.wait()
         self.kills[why] += 1
-        self.orphans += [f"{why}: {name}" for name in await _orphans()]
+        self.orphans += [f"{why}: {name}" for name in await _orphans(self.before)]
         self.process = None
 
     async def stop(self) -> int:
@@ -175,6 +185,12 @@ class Field:
         await self.kill("at the end")
 
     # What must hold.
+
+    def failures(self) -> Counter[str]:
+        """Why calls did not complete, by the daemon's own record."""
+        with contextlib.closing(sqlite3.connect(self.state / "journal.sqlite3")) as connection:
+            query = "SELECT failure_code FROM calls WHERE failure_code IS NOT NULL"
+            return Counter(code for (code,) in connection.execute(query))
 
     def check(self) -> list[Invariant]:
         with_effects = [call for call in self.calls if call.trace is not None]
@@ -275,11 +291,11 @@ def _adopting_orphans() -> Any:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-async def _orphans(patience_s: float = 5) -> list[str]:
+async def _orphans(before: list[psutil.Process], patience_s: float = 5) -> list[str]:
     """What is still there of the daemon's processes when it has been dead for a while."""
     until = time.monotonic() + patience_s
     while True:
-        left = [child for child in psutil.Process().children() if not _reap(child)]
+        left = [child for child in psutil.Process().children() if child not in before and not _reap(child)]
         if not left or time.monotonic() > until:
             return [" ".join(child.cmdline()) for child in left]
         await asyncio.sleep(0.05)

@@ -14,7 +14,7 @@ import pytest
 from client_agent import config
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.questions import Answer, Outcome, Question
-from client_agent.daemon import Daemon, WorkspaceAgent
+from client_agent.daemon import Daemon
 from client_agent.link import delivery
 from client_agent.link.status import LinkState
 from client_agent.protocol import routes
@@ -22,6 +22,7 @@ from client_agent.server.auth import issue_token
 from client_agent.server.faults import Fault, FaultPlan
 from client_agent.server.faulty import running_with_faults
 from client_agent.server.settings import ServerSettings
+from client_agent.workspace_agent import WorkspaceAgent
 
 SECRET = "s" * 48
 USER = "user-1"
@@ -39,7 +40,7 @@ class Person:
     def opened(self, question: Question) -> None:
         self.asked.append(question)
         if self.answers:
-            self._broker.answer(question.id, Answer(outcome=Outcome.APPROVED, by="person"))
+            self._broker.answer(question.id, question.binding, Answer(outcome=Outcome.APPROVED, by="person"))
 
     def closed(self, question: Question, answer: Answer) -> None: ...
 

@@ -23,7 +23,7 @@ from client_agent.conformance.cases import Verdict
 from client_agent.conformance.client import ClientUnderTest
 from client_agent.conformance.peer import Peer
 from client_agent.conformance.runs import Tokens, try_server
-from client_agent.daemon import Daemon, WorkspaceAgent
+from client_agent.daemon import Daemon
 from client_agent.journal.ledger import Ledger
 from client_agent.link import delivery
 from client_agent.protocol.messages import Message
@@ -32,6 +32,7 @@ from client_agent.server.faults import Fault, FaultKind, FaultPlan
 from client_agent.server.faulty import running_with_faults
 from client_agent.server.runner import running
 from client_agent.server.settings import ServerSettings
+from client_agent.workspace_agent import WorkspaceAgent
 
 SECRET = "s" * 48
 PROGRAM = str(Path(sys.executable).parent / "client-agent")
@@ -93,7 +94,7 @@ class Person:
         self._broker = broker
 
     def opened(self, question: Question) -> None:
-        self._broker.answer(question.id, answer(question))
+        self._broker.answer(question.id, question.binding, answer(question))
 
     def closed(self, question: Question, answer: Answer) -> None: ...
 

@@ -19,6 +19,7 @@ async def test_killed_before_and_after_every_step_nothing_runs_twice_and_nothing
         await field.settle()
         rows = field.check()
     assert not any(row.broken for row in rows), table(rows)
+    assert set(field.failures()) == {"interrupted", "rejected_by_user"}
     assert sum(call.ended == "completed" for call in field.calls) > 0
     assert {call.ended for call in field.calls if call.kind == "refused"} == {"rejected"}
 

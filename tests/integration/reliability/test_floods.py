@@ -10,11 +10,11 @@ from typing import Any
 
 import psutil
 
-from client_agent import daemon as daemon_module
+from client_agent import intake
 from client_agent.conformance.peer import Peer, Request
-from client_agent.daemon import WorkspaceAgent
 from client_agent.journal.ledger import MAX_BACKLOG
 from client_agent.server.auth import issue_token
+from client_agent.workspace_agent import WorkspaceAgent
 from tests.integration.reliability.conftest import PROJECT, SECRET, USER, Laptop
 
 TOKEN = issue_token(SECRET, USER)
@@ -46,14 +46,14 @@ class Watch:
 
     async def look(self) -> None:
         while True:
-            self.calls = max(self.calls, len(self._daemon._calls))
+            self.calls = max(self.calls, self._daemon.calls_open)
             self.backlog = max(self.backlog, self._daemon._journal._writer.backlog)
             self.rss = max(self.rss, psutil.Process().memory_info().rss)
             await asyncio.sleep(0.01)
 
 
 async def test_a_backlog_of_ten_thousand_signals_is_worked_off_within_bounds(laptop: Laptop, monkeypatch: Any) -> None:
-    monkeypatch.setattr(daemon_module, "MAX_OPEN_CALLS", 200)
+    monkeypatch.setattr(intake, "MAX_OPEN_CALLS", 200)
     (laptop.root / "a.txt").write_text("x")
     count = 10_000
     async with flooded(laptop, monkeypatch) as (peer, daemon):
@@ -65,7 +65,7 @@ async def test_a_backlog_of_ten_thousand_signals_is_worked_off_within_bounds(lap
         results = await peer.wait_for_posts(is_result("read_file"), count, 120)
         looking.cancel()
         async with asyncio.timeout(20):
-            while daemon._ledger.last_event_id != str(count) or daemon._calls or len(daemon._ledger.outbox):
+            while daemon._ledger.last_event_id != str(count) or daemon._intake.calls or len(daemon._ledger.outbox):
                 await asyncio.sleep(0.05)
     assert len({post.path for post in results}) == count
     assert 0 < watch.calls <= 200
@@ -91,7 +91,7 @@ async def test_a_flood_of_a_thousand_questions_holds_up_no_read_and_no_cancel(la
             await peer.stream.send(cancel.encode())
         ended = await peer.wait_for_posts(is_result("write_file"), count, 60)
         async with asyncio.timeout(20):
-            while daemon._calls:
+            while daemon._intake.calls:
                 await asyncio.sleep(0.02)
     assert laptop.broker.open_questions == []
     assert {code(post) for post in ended} == {"cancelled"}
@@ -108,10 +108,10 @@ async def test_what_is_approved_and_then_cancelled_is_let_go(laptop: Laptop, mon
         asked["tool_params"] = {"path": "a.md", "content": "x"}  # type: ignore[assignment]
         await peer.stream.send(f"id: 1\nevent: tool.approval_request\ndata: {json.dumps(asked)}\n\n".encode())
         await peer.wait_for_posts(lambda post: post.path.endswith("/ap/approve"), 1, 20)
-        assert set(daemon._calls) == {"t"}
+        assert set(daemon._intake.calls) == {"t"}
         await peer.stream.send(b'id: 2\nevent: tool.cancel\ndata: {"tool_id":"t","reason":"changed my mind"}\n\n')
         async with asyncio.timeout(20):
-            while daemon._calls:
+            while daemon._intake.calls:
                 await asyncio.sleep(0.02)
         record = daemon._ledger.find("t")
         assert record is not None
@@ -133,7 +133,7 @@ async def test_a_yes_outlives_any_number_of_restarts(laptop: Laptop, monkeypatch
             await peer.wait_for_posts(lambda post: post.path.endswith("/ap/approve"), 1, 20)
         for _ in range(2):
             async with laptop.running(peer.url) as daemon:
-                assert set(daemon._calls) == {"t"}
+                assert set(daemon._intake.calls) == {"t"}
         async with laptop.running(peer.url):
             await peer.stream.send(f"id: 2\nevent: tool.execution_signal\ndata: {json.dumps(call)}\n\n".encode())
             (result,) = await peer.wait_for_posts(is_result("t/"), 1, 20)

@@ -196,16 +196,16 @@ def test_the_record_holds_no_secrets_and_no_long_contents(api: Api) -> None:
     digest = hashlib.sha256(content.encode()).hexdigest()
     assert api.record(asked["tool_id"])["tool_params"] == {
         "path": "a.md",
-        "content": f"[500 characters, sha256 {digest}]",
+        "content": f"<500 bytes, sha256 {digest}>",
     }
-    secret = {"path": "x", "password": "hunter2", "nested": {"apiKey": "hunter3"}, "max_tokens_note": "fine"}
+    secret = {"path": "x", "password": "hunter2", "nested": {"apiKey": "hunter3"}, "max_tokens": 4096}
     secret |= {
         "content": "DB_PASSWORD=hunter4 ok",
         "args": ["--token", "hunter5", "-H", "Authorization: Bearer hunter6x"],
     }
     masked = api.record(api.submit("write_file", **secret)["tool_id"])["tool_params"]
     assert "hunter" not in json.dumps(masked)
-    assert masked["max_tokens_note"] == "fine"
+    assert masked["max_tokens"] == 4096
     assert masked["content"] == "DB_PASSWORD=*** ok"
 
 
