@@ -13,13 +13,24 @@ from client_agent.cli import (
     configuration,
     conformance,
     demo,
+    doctor,
     history,
+    init,
+    lifecycle,
+    login,
+    logs,
+    metrics,
     outbox,
+    pausing,
+    processes,
+    report,
     rules,
     run,
     server,
+    service,
     status,
     ui,
+    undo,
 )
 
 app = typer.Typer(
@@ -47,8 +58,18 @@ def _options(
     pass
 
 
-app.command()(run.run)
+app.command()(init.init)
+app.command()(login.login)
+app.command()(login.logout)
+app.command()(login.whoami)
+app.command()(lifecycle.start)
+app.command()(lifecycle.stop)
+app.command()(lifecycle.restart)
 app.command()(status.status)
+app.command()(pausing.pause)
+app.command()(pausing.resume)
+app.command()(run.run)
+app.command()(processes.ps)
 app.command()(ui.ui)
 app.add_typer(approvals.app, name="approvals")
 app.command()(demo.demo)
@@ -59,9 +80,15 @@ app.add_typer(rules.app, name="rules")
 app.add_typer(history.grants, name="grants")
 app.command()(history.why)
 app.command()(history.output)
+app.command()(undo.undo)
 app.add_typer(history.audit, name="audit")
 app.add_typer(outbox.app, name="outbox")
+app.command()(doctor.doctor)
+app.command()(logs.logs)
+app.command()(metrics.metrics)
+app.command()(report.report)
 app.command()(conformance.conformance)
 app.command()(configuration.paths)
 app.add_typer(configuration.app, name="config")
+app.add_typer(service.app, name="service")
 app.add_typer(server.app, name="server")

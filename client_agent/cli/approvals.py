@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from client_agent.cli.calls import AsJson
+from client_agent.cli.durations import read_seconds
 from client_agent.cli.exits import Exit
 from client_agent.cli.printing import fail, print_json
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from client_agent.approvals.broker import Broker
-    from client_agent.approvals.questions import Answer, Question
-    from client_agent.approvals.terminal import TerminalChannel
-    from client_agent.local_api.client import Client
+    from client_agent.approvals.questions import Question
 
 app = typer.Typer(help="Open questions: list, answer, watch.", invoke_without_command=True)
 
@@ -64,15 +60,21 @@ def approve(
     for_session: Annotated[
         bool, typer.Option("--session", help="Allow everything this session asks for, HIGH risk too.")
     ] = False,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="How long that holds, such as 30m; 8h unless said.")
+    ] = None,
 ) -> None:
     """Say yes, once unless told otherwise."""
     if for_class and for_session:
         fail("--class and --session: give one of them")
+    if duration is not None and not (for_class or for_session):
+        fail("--for goes with --class or --session")
+    for_s = None if duration is None else read_seconds("--for", duration)
     if for_session:
         typer.echo("Everything this session asks for now runs unasked, HIGH risk too. "
                    "`client-agent grants revoke all` ends it.", err=True)  # fmt: skip
     scope = "session" if for_session else "class" if for_class else "once"
-    _answer(question, answer="approve", scope=scope)
+    _answer(question, answer="approve", scope=scope, for_s=for_s)
 
 
 @app.command()
@@ -96,16 +98,17 @@ def resume() -> None:
 
 @app.command()
 def watch() -> None:
-    """Watch for questions and answer them with single keys. Ctrl-C ends it."""
+    """Watch for questions and answer them with single keys. Ctrl-C or q ends it."""
     import asyncio
 
     from client_agent import config
+    from client_agent.cli.watching import watch_questions
     from client_agent.local_api.client import connecting
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         fail("watching needs a terminal; `approvals list --json` is for programs")
     with connecting(config.state_dir(), timeout_s=None) as daemon:
-        asyncio.run(_watch(daemon))
+        asyncio.run(watch_questions(daemon))
 
 
 def _answer(question_id: str, **args: Any) -> None:
@@ -115,7 +118,8 @@ def _answer(question_id: str, **args: Any) -> None:
 
     with connecting(config.state_dir()) as daemon:
         try:
-            told = daemon.request("questions.answer", id=question_id, **args)
+            shown = daemon.request("questions.show", id=question_id)
+            told = daemon.request("questions.answer", id=shown["id"], binding=shown["binding"], **args)
         except NoDaemon:
             raise
         except UserError as error:
@@ -129,61 +133,3 @@ def _unpack(packed: dict[str, Any]) -> Question:
     from client_agent.approvals.questions import Question
 
     return msgspec.convert(packed["question"], Question)
-
-
-class _FarBroker:
-    """The daemon's broker, as a terminal channel needs it."""
-
-    def __init__(self, daemon: Client) -> None:
-        from client_agent.approvals.broker import clock
-
-        self.now = clock  # the same machine, the same clock
-        self._daemon = daemon
-        self.bindings: dict[str, str] = {}
-
-    def answer(self, question_id: str, answer: Answer) -> bool:
-        import msgspec
-
-        args = {"id": question_id, "answer": "approve" if answer.approved else "reject", "scope": answer.scope.value}
-        request = {"id": 0, "op": "questions.answer", "args": {**args, "binding": self.bindings.get(question_id)}}
-        self._daemon.connection.sendall(msgspec.json.encode(request) + b"\n")
-        return True
-
-
-async def _watch(daemon: Client) -> None:
-    import asyncio
-    from typing import cast
-
-    from client_agent.approvals.terminal import Keyboard, TerminalChannel
-
-    broker = _FarBroker(daemon)
-    channel = TerminalChannel(cast("Broker", broker))
-    standing = daemon.request("watch", packed=True)
-    typer.echo("watching; questions appear here as they come")
-    shown: dict[str, Question] = {}
-    for each in standing["questions"]:
-        _open(each, broker, channel, shown)
-    with Keyboard(channel.press):
-        receiving: asyncio.Future[dict[str, Any]]
-        while True:
-            receiving = asyncio.get_running_loop().run_in_executor(None, daemon.receive)
-            _show(await receiving, broker, channel, shown)
-
-
-def _show(message: dict[str, Any], broker: _FarBroker, channel: TerminalChannel, shown: dict[str, Question]) -> None:
-    from client_agent.approvals.questions import Answer, Outcome
-
-    data = message.get("data", {})
-    if message.get("event") == "question_opened":
-        _open(data, broker, channel, shown)
-    elif message.get("event") == "question_closed" and (question := shown.pop(data["id"], None)) is not None:
-        by = "" if data["by"] == "command line" else data["by"]
-        channel.closed(question, Answer(outcome=Outcome(data["outcome"]), by=by))
-
-
-def _open(packed: dict[str, Any], broker: _FarBroker, channel: TerminalChannel, shown: dict[str, Question]) -> None:
-    question = _unpack(packed)
-    if question.id not in shown:
-        shown[question.id] = question
-        broker.bindings[question.id] = packed["binding"]
-        channel.opened(question)

@@ -140,7 +140,9 @@ def open_workspace(directory: Path | None, name: str | None, permissions: Permis
         known = ", ".join(settings.workspaces) or "none yet"
         problem = f"there is no workspace {name!r}" if name else "say which workspace"
         fail(f"{problem}: --name NAME (configured: {known}) or --workspace DIR")
-    return LocalWorkspace(name, settings.workspaces[name], permissions or Permissions(config.state_dir()))
+    return LocalWorkspace(
+        name, settings.workspaces[name], permissions or Permissions(config.state_dir()), settings.undo
+    )
 
 
 def one_call(tool: str | None, params: str | None) -> Call:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from client_agent.cli.printing import print_json
+from client_agent.cli.exits import Exit
+from client_agent.cli.printing import fail, print_json
 
-app = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+app = typer.Typer(help="Check the configuration, and confirm what a change of it allows.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
@@ -29,7 +30,6 @@ def check(
     """Check the configuration and say what is wrong with it, key by key. Exit code 2 when anything is."""
     from client_agent import config
     from client_agent.assembly import check_settings
-    from client_agent.cli.exits import Exit
     from client_agent.errors import ConfigError
 
     path = file or config.config_path()
@@ -49,6 +49,41 @@ def check(
         typer.echo(f"  {name}: {workspace.root} → project {workspace.project_id} on {workspace.server}")
     if not settings.workspaces:
         typer.echo("  no workspaces yet: add a [workspaces.NAME] table (see config.example.toml)")
+
+
+@app.command()
+def confirm(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; for scripts of your own.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a changed configuration would allow beyond what is in force, and put it in force."""
+    from client_agent import config
+    from client_agent.local_api.client import connecting
+
+    with connecting(config.state_dir()) as daemon:
+        told = daemon.request("config.show")
+        if told["problem"]:
+            fail(f"{told['problem']}\nThe last good configuration stays in force.")
+        pending = told["pending"]
+        if as_json and not yes:
+            print_json(told)
+            return
+        if pending is None:
+            typer.echo("nothing waits to be confirmed: the configuration is in force as it is")
+            return
+        if not as_json:
+            typer.echo("The changed configuration allows more than is in force:")
+            for widening in pending["widenings"]:
+                typer.echo(f"  {widening['key']}: {widening['text']}")
+        if not yes and not typer.confirm("Put it in force?"):
+            daemon.request("config.decline", digest=pending["digest"])
+            typer.echo("declined; put the file back to forget the change")
+            raise typer.Exit(Exit.FAILED)
+        daemon.request("config.confirm", digest=pending["digest"])
+    if as_json:
+        print_json({"confirmed": pending["digest"]})
+    else:
+        typer.echo("in force")
 
 
 def paths(as_json: AsJson = False) -> None:

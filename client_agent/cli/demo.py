@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from client_agent.cli.exits import Exit
+from client_agent.cli.foreground import answering
 from client_agent.cli.printing import print_json
-from client_agent.cli.run import answering
 
 if TYPE_CHECKING:
     import asyncio
@@ -106,10 +106,11 @@ async def _start(
     os.environ["CLIENT_AGENT_TOKEN"] = issue_token(secret, USER)
     settings = config.Settings(workspaces={"demo": config.local_workspace(workspace, server=url, project_id=PROJECT)})
     daemon = Daemon(settings, scratch / "state", broker)
-    task = asyncio.create_task(daemon.run())
+    ready = asyncio.Event()
+    task = asyncio.create_task(daemon.run(ready.set))
     stack.push_async_callback(_stop, task)
-    await asyncio.sleep(0)
     async with asyncio.timeout(20):
+        await ready.wait()
         await daemon.workspaces["demo"].connection.wait_until(lambda status: status.state is LinkState.CONNECTED)
     headers = {"Authorization": f"Bearer {issue_token(secret, USER, agent_id='demo-agent')}"}
     return url, await stack.enter_async_context(
@@ -140,7 +141,7 @@ class _Answers:
         if self.say_yes:
             for line in render(question) if self._aloud else ():
                 typer.echo(f"   {line}" if line else "")
-            self._broker.answer(question.id, Answer(outcome=Outcome.APPROVED, by="the demo itself"))
+            self._broker.answer(question.id, question.binding, Answer(outcome=Outcome.APPROVED, by="the demo itself"))
 
     def closed(self, question: Question, answer: Answer) -> None:
         self.last = answer

@@ -12,4 +12,5 @@ class Exit(IntEnum):
     NEEDS_APPROVAL = 3  # a person would have to be asked
     SERVER = 4  # the server cannot be reached or does not accept us
     ALREADY_RUNNING = 5  # another daemon uses the same state directory
+    NOT_RUNNING = 6  # no daemon is running where one is needed
     INTERRUPTED = 130

@@ -67,7 +67,7 @@ def _explain(record: CallRecord) -> None:
 
     params = reveal(msgspec.json.encode(record.params).decode()) if record.params is not None else "(no longer kept)"
     rows = {
-        "asked": f"{_time(record.created_at)}  in {record.workspace}",
+        "asked": f"{show_time(record.created_at)}  in {record.workspace}",
         "parameters": params,
         "risk": record.risk or "never judged",
         "decision": f"{record.verdict or '-'} ({record.decision_code or '-'})",
@@ -75,8 +75,8 @@ def _explain(record: CallRecord) -> None:
         "grant": record.grant_id,
         "answered by": record.approver,
         "outcome": record.state.value + (f" ({record.failure_code})" if record.failure_code else ""),
-        "started": _time(record.started_at),
-        "finished": _time(record.finished_at),
+        "started": show_time(record.started_at),
+        "finished": show_time(record.finished_at),
     }
     typer.echo(f"{record.tool_name}  {record.tool_id}")
     for name, value in rows.items():
@@ -154,7 +154,7 @@ def list_grants(as_json: AsJson = False) -> None:
         print_json({"grants": rows})
         return
     for row in rows:
-        until = _time(row["expires_at"])
+        until = show_time(row["expires_at"])
         typer.echo(f"{row['id']}  {row['workspace']}  {row['covers']!r} ≤{row['max_risk']}  until {until}")
     if not rows:
         typer.echo("nothing is granted: every call that must be asked is asked")
@@ -179,7 +179,7 @@ def revoke(
     typer.echo(f"revoked: {len(chosen)}")
 
 
-def _time(moment: float | None) -> str:
+def show_time(moment: float | None) -> str:
     from datetime import UTC, datetime
 
     return f"{datetime.fromtimestamp(moment, UTC):%F %TZ}" if moment else ""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from client_agent.cli.calls import AsJson, ToolName, ToolParams, WorkspaceDir, WorkspaceName, one_call, open_workspace
+from client_agent.cli.durations import find_seconds
 from client_agent.cli.printing import fail, print_json
 from client_agent.cli.state import open_permissions
 
 if TYPE_CHECKING:
     from client_agent.approvals.permissions import Permissions
     from client_agent.journal.records import CallRecord
-    from client_agent.policy.presets import Preset
     from client_agent.policy.rules import Rule, RuleDraft, Subject
 
 app = typer.Typer(
@@ -88,8 +87,10 @@ def add(
     )
     if draft.auto_approve and not any((draft.server_id, draft.tool_name, draft.tool_pattern, draft.argument_pattern)):
         fail("this would approve every call: give it a condition, or --tool-pattern '*' if you mean it")
+    from client_agent.local_api.rulebook import keep_rule
+
     with open_permissions() as permissions:
-        rule = _keep(permissions, draft)
+        rule = keep_rule(permissions, draft)
     _show_matches(rule, "added", as_json)
 
 
@@ -142,24 +143,21 @@ def preset(
         str | None, typer.Argument(help="The preset; without one they are listed.", show_default=False)
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove its rules again.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Turn a ready-made set of rules on or off, or list them."""
-    from client_agent.policy.presets import PRESETS, find_preset
+    from client_agent.local_api.rulebook import list_presets, switch_preset
 
-    if name is None:
-        for each in PRESETS:
-            typer.echo(f"{each.name:16} {each.title}  ({len(each.rules)} rules)")
-        return
-    found = find_preset(name)
-    if found is None:
-        fail(f"there is no preset {name!r}; there are: {', '.join(each.name for each in PRESETS)}")
     with open_permissions() as permissions:
-        standing = [rule for rule in permissions.rules.rules if _is_of(rule, found)]
-        for rule in standing:
-            permissions.rule_store.remove(rule.id)
-        for draft in () if off else found.rules:
-            _keep(permissions, draft)
-    typer.echo(f"{name}: {len(standing)} rules removed" if off else f"{name}: {len(found.rules)} rules in force")
+        if name is not None:
+            count = switch_preset(permissions, name, on=not off)
+            typer.echo(f"{name}: {count} rules {'removed' if off else 'in force'}")
+            return
+        found = list_presets(permissions)
+    if as_json:
+        print_json({"presets": found})
+    for each in () if as_json else found:
+        typer.echo(f"{each['name']:16} {'on ' if each['on'] else 'off'}  {each['title']}  ({each['rules']} rules)")
 
 
 @app.command("test")
@@ -267,39 +265,15 @@ def _expiry(old: Rule | None, given: str | None) -> float | None:
 
 
 def _moment(text: str) -> float:
-    import re
     import time
     from datetime import datetime
 
-    if match := re.fullmatch(r"(\d+)\s*([smhd])", text):
-        return time.time() + int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+    if (lifetime_s := find_seconds(text)) is not None:
+        return time.time() + lifetime_s
     try:
         return datetime.fromisoformat(text).astimezone().timestamp()
     except ValueError:
         fail(f"--expires: found {text!r}, expected 30m, 8h, 7d or an ISO time")
-
-
-def _keep(permissions: Permissions, draft: RuleDraft) -> Rule:
-    import time
-    import uuid
-
-    import msgspec
-
-    from client_agent.policy.rules import Rule, check_draft
-
-    now = time.time()
-    check_draft(draft, now)
-    rule = Rule(**msgspec.structs.asdict(draft), id=uuid.uuid4().hex[:12], created_at=now, updated_at=now)
-    permissions.rule_store.add(rule)
-    return rule
-
-
-def _is_of(rule: Rule, preset: Preset) -> bool:
-    """Whether a rule is one that the preset made, and not a person's own."""
-    from client_agent.policy.rules import RuleDraft
-
-    names = RuleDraft.__struct_fields__
-    return any(all(getattr(rule, name) == getattr(draft, name) for name in names) for draft in preset.rules)
 
 
 def _find(permissions: Permissions, rule_id: str) -> Rule:
@@ -310,25 +284,10 @@ def _find(permissions: Permissions, rule_id: str) -> Rule:
 
 
 def _history() -> list[tuple[CallRecord, Subject]]:
-    """The recorded calls as rules see them; refused ones, which no rule can change, are left out."""
     from client_agent import config
-    from client_agent.errors import JournalError
-    from client_agent.journal.reader import reading
-    from client_agent.policy.judge import Judge
-    from client_agent.policy.paths import inspect_spelling
-    from client_agent.protocol.calls import Call
+    from client_agent.local_api.rulebook import read_history
 
-    judge = Judge(config.Workspace(root=str(Path("/")), project_id="-", server="http://127.0.0.1"))
-    try:
-        with reading(config.state_dir()) as reader:
-            records = reader.recent_calls(limit=10_000)
-    except JournalError:
-        return []
-    calls = ((r, Call(tool_id=r.tool_id, tool_name=r.tool_name, tool_params=r.params or {})) for r in records)
-    seen = (
-        (record, judge.find_subject(call, inspect_spelling)) for record, call in calls if record.verdict != "refuse"
-    )
-    return [(record, subject) for record, subject in seen if subject is not None]
+    return read_history(config.state_dir(), limit=10_000)
 
 
 def _verdict(book: Any, subject: Subject, now: float) -> str:
@@ -344,6 +303,7 @@ def _show_matches(rule: Rule, done: str, as_json: bool) -> None:
     import time
 
     from client_agent.policy.rules import select_matching
+    from client_agent.protocol.tools import find_spec
 
     matched = select_matching(rule, [subject for _, subject in _history()], time.time())
     examples = list(dict.fromkeys(f"{subject.tool_name} {subject.text}" for subject in matched))
@@ -351,6 +311,8 @@ def _show_matches(rule: Rule, done: str, as_json: bool) -> None:
         print_json({"rule": _to_json(rule), "matches": len(matched), "examples": examples[:_SHOWN]})
         return
     typer.echo(f"{done}  {_line(rule)}")
+    if rule.tool_name is not None and find_spec(rule.tool_name) is None:
+        typer.echo(f"there is no tool {rule.tool_name!r} here now: `client-agent tools` lists them")
     different = f", {len(examples)} different" if len(examples) < len(matched) else ""
     typer.echo(f"of the recorded calls it matches {len(matched)}{different}" + (":" if examples else ""))
     for example in examples[:_SHOWN]:
@@ -360,6 +322,7 @@ def _show_matches(rule: Rule, done: str, as_json: bool) -> None:
 
 
 def _line(rule: Rule) -> str:
+    import time
     from datetime import UTC, datetime
 
     what = f"approve ≤{rule.max_risk.name}" if rule.auto_approve else "ask"
@@ -369,6 +332,8 @@ def _line(rule: Rule) -> str:
         if (value := getattr(rule, name)) is not None
     ]
     until = f"  until {datetime.fromtimestamp(rule.expires_at, UTC):%F %TZ}" if rule.expires_at else ""
+    if rule.expires_at is not None and rule.expires_at <= time.time():
+        until += " (over)"
     note = f"  # {rule.note}" if rule.note else ""
     return f"{rule.id}  {rule.priority:>4}  {what:16}  {' '.join(conditions) or 'everything'}{until}{note}"
 

@@ -79,6 +79,35 @@ def token(
         typer.echo(made)
 
 
+@app.command()
+def confirm(
+    code: Annotated[str, typer.Argument(help="As `client-agent login` shows it.")],
+    user: Annotated[str, typer.Option(help="Whom the device works for.")],
+    deny: Annotated[bool, typer.Option("--deny", help="Turn it down.")] = False,
+    url: Annotated[str, typer.Option(help="Where the server listens.")] = "http://127.0.0.1:8765",
+    secret_file: SecretFile = None,
+) -> None:
+    """Let a device log in that shows this code. Exit code 1 when there is no such code."""
+    import httpx
+
+    from client_agent.cli.exits import Exit
+    from client_agent.cli.printing import fail
+    from client_agent.protocol import routes
+    from client_agent.server.auth import issue_token, load_secret
+
+    bearer = issue_token(load_secret(_secret_path(secret_file)), user, ttl_s=60)
+    body = {"user_code": code, "decision": "denied" if deny else "approved"}
+    try:
+        answer = httpx.post(
+            url.rstrip("/") + routes.DEVICE, json=body, headers={"Authorization": f"Bearer {bearer}"}, trust_env=False
+        )
+    except httpx.HTTPError as error:
+        fail(f"the server at {url} does not answer: {error}", Exit.SERVER)
+    if answer.status_code != httpx.codes.OK:
+        fail(answer.json().get("detail", answer.text), Exit.FAILED)
+    typer.echo(f"{body['decision']}: {code} for {user}")
+
+
 def _state_dir() -> Path:
     from client_agent import config
 

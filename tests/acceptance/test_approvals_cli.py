@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +31,9 @@ class Laptop:
         self._url = url
         self._agent = agent
         self._pool = pool
+
+    def execute(self, tool: str, **params: Any) -> Any:
+        return execute(self._url, self._agent, tool, **params)
 
     def ask(self, path: str) -> Future[Any]:
         return self._pool.submit(execute, self._url, self._agent, "write_file", path=path, content="x")
@@ -87,12 +92,23 @@ def test_questions_are_listed_approved_and_rejected_from_elsewhere(env: dict[str
 
 def test_watching_shows_a_question_and_takes_a_key_for_it(env: dict[str, str], tmp_path: Path) -> None:
     with laptop(env, tmp_path / "w") as there, terminal("approvals", "watch", env=env) as watching:
-        watching.wait_for("watching")
+        watching.wait_for("questions appear here")
         asking = there.ask("a.md")
-        watching.wait_for("Allow it")
+        watching.wait_for("yes, once")
         press_until_answered(watching, asking)
         assert asking.result(30)["status"] == "completed"
         watching.wait_for("approved")
+        watching.press("q")
+        watching.wait_for(re.escape("\x1b[?1049l"))  # the screen that was there before
+        assert watching.process.wait(20) == 0
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(env: dict[str, str], tmp_path: Path) -> None:
+    with laptop(env, tmp_path / "w"), terminal("approvals", "watch", env=env) as watching:
+        watching.wait_for("questions appear here")
+        watching.process.send_signal(signal.SIGINT)
+        watching.wait_for(re.escape("\x1b[?25h\x1b[?1049l"))
+        assert watching.process.wait(20) == 130
 
 
 def press_until_answered(watching: Terminal, asking: Future[Any]) -> None:

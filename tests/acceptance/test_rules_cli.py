@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client_agent.approvals.questions import Answer, Outcome, Scope
+from client_agent.policy.decision import Risk
 from tests.integration.daemon.conftest import World, world  # noqa: F401 - a fixture
 
 PROGRAM = str(Path(sys.executable).parent / "client-agent")
@@ -109,6 +111,45 @@ def test_a_preset_is_turned_on_once_and_off(home: Path) -> None:
 def test_an_expiring_rule_says_until_when(home: Path) -> None:
     answer("rules", "add", "--require-approval", "--tool-name", "read_file", "--expires", "2h")
     assert " until 20" in run("rules", "list").stdout
+    assert "(over)" not in run("rules", "list").stdout
+    answer("rules", "add", "--require-approval", "--tool-name", "write_file", "--expires", "1s")
+    time.sleep(1.1)
+    assert "(over)" in run("rules", "list").stdout
+
+
+def test_a_rule_about_a_tool_that_is_not_there_says_so(home: Path) -> None:
+    said = run("rules", "add", "--require-approval", "--tool-name", "raed_file").stdout
+    assert "there is no tool 'raed_file' here now" in said
+    assert "there is no tool" not in run("rules", "add", "--require-approval", "--tool-name", "command_executor").stdout
+
+
+async def test_a_yes_can_be_given_for_some_minutes_from_the_command_line(world: World) -> None:  # noqa: F811
+    world.person.says = None
+    async with world.running_daemon():
+        asking = asyncio.create_task(world.execute("write_file", path="a.py", content="x"))
+        async with asyncio.timeout(20):
+            await world.person.was_asked.wait()
+        (question,) = json.loads((await arun("approvals", "list", "--json")).stdout)["questions"]
+        for wrong in (("--for", "5m"), ("--class", "--for", "soon"), ("--class", "--for", "9h")):
+            assert (await arun("approvals", "approve", question["id"], *wrong)).returncode != 0
+        assert (await arun("approvals", "approve", question["id"], "--class", "--for", "5m")).returncode == 0
+        await asking
+        (grant,) = json.loads((await arun("grants", "list", "--json")).stdout)["grants"]
+    assert 0 < grant["expires_at"] - time.time() <= 300
+
+
+async def test_recorded_calls_are_replayed_at_the_risk_they_had(world: World) -> None:  # noqa: F811
+    from client_agent.local_api.rulebook import read_history
+
+    async with world.running_daemon():
+        await world.execute("write_file", path="./a.sh", content="x")
+        await world.execute("execute_command", command="rm", args=["a.sh"])
+        await world.execute("execute_command", command="git", args=["-c", "a.b=c", "log"])
+    records = [(record.tool_name, subject) for record, subject in read_history(world.state, 10)]
+    assert [(name, subject.text, subject.risk) for name, subject in records] == [
+        ("execute_command", "git -c a.b=c log", Risk.HIGH),
+        ("write_file", "a.sh", Risk.HIGH),
+    ], "newest first, at the risk they had, and not what was refused"
 
 
 async def test_history_grants_and_audit_are_told(world: World) -> None:  # noqa: F811
