@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,8 +17,8 @@ from benchmarks.curves import CURVES, draw
 from benchmarks.figures import LONG, SHORT, Effort, Figure, Result
 from benchmarks.fixtures import Files
 from benchmarks.machine import describe_machine
-from benchmarks.processes import ROOT, left_running
-from benchmarks.stage import BenchmarkFailed, Stage, open_stage
+from benchmarks.processes import ROOT
+from benchmarks.stage import Stage, open_stage, run_to_its_end
 
 RESULTS = ROOT / "benchmarks" / "results"
 PUBLISHED = ROOT / "docs" / "benchmarks"
@@ -45,7 +43,7 @@ async def take_all(stage: Stage, figures: Sequence[Figure], effort: Effort) -> l
 
 async def run(options: argparse.Namespace, scratch: Path) -> None:
     chosen = [each for each in FIGURES if not options.only or each.key in options.only]
-    effort = LONG if options.long or options.publish else SHORT
+    effort = LONG if options.long else SHORT
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -53,13 +51,15 @@ async def run(options: argparse.Namespace, scratch: Path) -> None:
         results = await take_all(stage, chosen, effort)
         curves = [await draw(stage, curve) for curve in CURVES] if options.publish or options.curves else []
         machine, control = describe_machine(), stage.control
-    print(report.heading(machine), end="\n\n")
-    print(report.table(report.HEADINGS, [report.row(result, control) for result in results]), end="\n\n")
-    print(report.footing(results, control))
+    heading, footing = report.heading(machine), report.footing(results, control)
+    table = report.table(report.HEADINGS, [report.row(result, control) for result in results])
+    print(f"{heading}\n\n{table}\n\n{footing}")
     content = report.to_json(machine, results, control, curves)
     report.save(RESULTS / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json", content)
     if options.publish:
         report.save(PUBLISHED / "latest.json", content)
+        told = f"# The last published run\n\n```\n{heading}\n\n{table}\n\n{footing}\n```\n"
+        (PUBLISHED / "latest.md").write_text(told, encoding="utf-8")
         pictures = {"ratios": plots.plot_ratios(results, machine), "curves": plots.plot_curves(curves, machine)}
         plots.save_pictures(PUBLISHED, pictures)
 
@@ -69,26 +69,15 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="KEY", choices=[figure.key for figure in FIGURES])
     parser.add_argument("--long", action="store_true", help="more repeats")
     parser.add_argument("--curves", action="store_true", help="also the cost as the work grows")
-    parser.add_argument("--publish", action="store_true", help="the long form with curves, into docs/benchmarks")
+    parser.add_argument(
+        "--publish", action="store_true", help="with curves, its table and pictures into docs/benchmarks"
+    )
     return parser.parse_args(arguments)
 
 
 def main() -> int:
     options = parse_options()
-    scratch = Path(tempfile.mkdtemp(prefix="client-agent-bench-"))
-    try:
-        asyncio.run(run(options, scratch))
-    except (BenchmarkFailed, TimeoutError) as error:
-        print(f"benchmarks: {error or 'a figure took too long'}", file=sys.stderr)
-        return 1
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        return 130
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    if left := left_running():
-        print("left running:", *left, sep="\n  ", file=sys.stderr)
-        return 1
-    return 0
+    return run_to_its_end(lambda scratch: run(options, scratch))
 
 
 if __name__ == "__main__":

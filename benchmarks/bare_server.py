@@ -22,6 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from client_agent.protocol.batches import HEADER, MAX_RESULTS, BatchReply, Verdict
+
 HEARTBEAT_S = 15
 KEEP_ALIVE_S = 300  # the bare client does not retry: a connection closed between two figures would end it
 CALL_TIMEOUT_S = 120
@@ -35,7 +37,21 @@ class Drive(msgspec.Struct, kw_only=True):
     tool_params: dict[str, Any]
     count: int
     in_flight: int = 1
-    distinct: str | None = None  # the name of a parameter that gets the call's number put in place of "{n}"
+    distinct: str | None = None  # the name of a parameter that gets number and time of the call for "{n}" and "{t}"
+
+
+class _Item(msgspec.Struct):
+    tool_id: str
+    status: str
+    result: msgspec.Raw
+
+
+class _Results(msgspec.Struct):
+    results: list[_Item]
+
+
+_batches = msgspec.json.Decoder(_Results)
+_OFFER = {HEADER: str(MAX_RESULTS)}
 
 
 class Project:
@@ -86,7 +102,7 @@ async def stream(request: Request) -> Response:
     project = _projects[request.path_params["project"]]
     project.connected_at = time.perf_counter()
     project.connected.set()
-    return StreamingResponse(project.events(), media_type="text/event-stream")
+    return StreamingResponse(project.events(), media_type="text/event-stream", headers=_OFFER)
 
 
 async def take_result(request: Request) -> Response:
@@ -96,6 +112,18 @@ async def take_result(request: Request) -> Response:
     if result is not None and not result.done():
         result.set_result(body)
     return _json({"success": True, "tool_id": tool_id, "status": "received", "message": ""})
+
+
+async def take_results(request: Request) -> Response:
+    """Several at once, as the protocol has it: only for who asks for the stream's offer."""
+    awaited = _projects[request.path_params["project"]].awaited
+    said = []
+    for item in _batches.decode(await request.body()).results:
+        result = awaited.pop(item.tool_id, None)
+        if result is not None and not result.done():
+            result.set_result(b'{"status":"%b","result":%b}' % (item.status.encode(), item.result))
+        said.append(Verdict(item.tool_id, 200, "received"))
+    return _json(BatchReply(success=True, results=said))
 
 
 async def wait_connected(request: Request) -> Response:
@@ -141,7 +169,7 @@ async def drive(request: Request) -> Response:
 def _numbered(order: Drive, number: int) -> dict[str, Any]:
     if order.distinct is None:
         return order.tool_params
-    value = order.tool_params[order.distinct].replace("{n}", str(number))
+    value = order.tool_params[order.distinct].replace("{n}", str(number)).replace("{t}", f"{time.time():.6f}")
     return {**order.tool_params, order.distinct: value}
 
 
@@ -149,6 +177,7 @@ app = Starlette(
     routes=[
         Route("/my/projects/{project}/chat/stream", stream),
         Route("/my/projects/{project}/tools/{tool_id}/result", take_result, methods=["POST"]),
+        Route("/my/projects/{project}/tools/results", take_results, methods=["POST"]),
         Route("/drive/{project}", drive, methods=["POST"]),
         Route("/connected/{project}", wait_connected),
     ]

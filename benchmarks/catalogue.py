@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from benchmarks.figures import Figure, Unit, at_least, at_most, no_more_than
-from benchmarks.work import backlog, calibration, decisions, listings, reads, residence
+from benchmarks.work import (
+    backlog,
+    calibration,
+    decisions,
+    executions,
+    journalling,
+    listings,
+    questions,
+    reads,
+    residence,
+    writes,
+)
 
 _READ = "bare aiohttp client: SSE → read → POST"
 
@@ -40,6 +51,13 @@ FIGURES: tuple[Figure, ...] = (
         floor=_READ,
     ),
     Figure(
+        key="write_4k",
+        title="write 4 KiB, durable",
+        unit=Unit.MS,
+        measure=writes.durable,
+        floor="bare client: SSE → draft, fsync, rename, fsync → POST",
+    ),
+    Figure(
         key="list_10k",
         title="list 10k files, whole",
         unit=Unit.MS,
@@ -70,6 +88,68 @@ FIGURES: tuple[Figure, ...] = (
         measure=decisions.with_rules,
         floor="the same without rules",
         target=no_more_than(100),
+    ),
+    Figure(
+        key="journal_read",
+        title="read 4 KiB, with the journal",
+        unit=Unit.MS,
+        measure=journalling.read_share,
+        floor="the same less the journal's steps",
+        target=at_most(1.1),
+    ),
+    Figure(
+        key="journal_start",
+        title="an execution's start on disk",
+        unit=Unit.MS,
+        measure=journalling.execution_start,
+        floor="the same row in one bare commit, synchronous FULL",
+        target=at_most(1.5),
+    ),
+    Figure(
+        key="spawn",
+        title="spawn `true`, fully confined",
+        unit=Unit.MS,
+        measure=executions.spawned,
+        floor="raw asyncio exec, piped",
+        target=at_most(1.2),
+    ),
+    Figure(
+        key="command",
+        title="a command, end to end",
+        unit=Unit.MS,
+        measure=executions.end_to_end,
+        floor="bare client: SSE → raw asyncio exec → POST",
+        target=at_most(1.5),
+    ),
+    Figure(
+        key="command_200",
+        title="200 commands, 8 at a time",
+        unit=Unit.MS,
+        measure=executions.together,
+        floor="raw asyncio exec, piped",
+        target=at_most(1.7),
+    ),
+    Figure(
+        key="output_1g",
+        title="1 GiB of output",
+        unit=Unit.MS,
+        measure=executions.much_output,
+        floor="reading it from a pipe",
+        target=at_most(1.3),
+    ),
+    Figure(
+        key="output_memory",
+        title="memory growth over 1 GiB of output",
+        unit=Unit.MIB,
+        measure=executions.output_memory,
+        target=no_more_than(2 * executions.CAP_BYTES / 2**20),
+    ),
+    Figure(
+        key="survivors",
+        title="processes left after a fork test",
+        unit=Unit.COUNT,
+        measure=executions.survivors,
+        target=no_more_than(0),
     ),
     Figure(
         key="backlog",
@@ -107,5 +187,19 @@ FIGURES: tuple[Figure, ...] = (
         unit=Unit.MIB,
         measure=residence.growth,
         target=no_more_than(2),
+    ),
+    Figure(
+        key="question",
+        title="signal to question seen on the page",
+        unit=Unit.MS,
+        measure=questions.visible,
+        target=no_more_than(100),
+    ),
+    Figure(
+        key="question_1000",
+        title="answer to next question, 1,000 open",
+        unit=Unit.MS,
+        measure=questions.among_many,
+        target=no_more_than(100),
     ),
 )

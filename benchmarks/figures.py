@@ -54,7 +54,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """How much of it: the short form is for every day, the long one for what is published."""
+    """How much of it: the short form is for every day, the long one for a closer look."""
 
     repeats: int
     scale: float

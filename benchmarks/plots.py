@@ -13,7 +13,7 @@ from benchmarks.machine import Machine
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-_OURS, _MISSED, _FLOOR, _TARGET = "#2b6cb0", "#c05621", "#718096", "#1a202c"
+_OURS, _MISSED, _FLOOR, _TARGET, _PEER = "#2b6cb0", "#c05621", "#718096", "#1a202c", "#d69e2e"
 
 
 def plot_ratios(results: Sequence[Result], machine: Machine) -> Picture:
@@ -54,6 +54,32 @@ def plot_curves(curves: Sequence[Drawn], machine: Machine) -> Picture:
         axes.legend(frameon=False, fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     for axes in list(grid.flat)[len(curves) :]:
+        axes.set_visible(False)
+    picture.text(0.99, 0.005, _caption(machine), ha="right", va="bottom", fontsize=7, color=_FLOOR)
+    return picture
+
+
+def plot_peers(lines: Sequence[Any], names: Sequence[str], machine: Machine) -> Picture:
+    """One panel a line of the comparison, a bar for each who took part, from nought."""
+    import matplotlib.pyplot as plt
+
+    columns = 3
+    rows = -(-len(lines) // columns)
+    picture, grid = plt.subplots(rows, columns, figsize=(11, 2.1 * rows), layout="constrained", squeeze=False)
+    for axes, line in zip(grid.flat, lines, strict=False):
+        shown = [name for name in reversed(names) if name in line.values]
+        colours = [{"floor": _FLOOR, "client-agent": _OURS}.get(name, _PEER) for name in shown]
+        bars = axes.barh(shown, [line.values[name].p50 for name in shown], color=colours, height=0.65)
+        axes.bar_label(
+            bars, fmt=lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}", padding=2, fontsize=7
+        )
+        axes.margins(x=0.25)
+        axes.set_xticks([])
+        axes.tick_params(labelsize=7)
+        better = "more is better" if line.unit == "/s" else "less is better"
+        axes.set_title(f"{line.title}\n{line.unit}, {better}", fontsize=8)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+    for axes in list(grid.flat)[len(lines) :]:
         axes.set_visible(False)
     picture.text(0.99, 0.005, _caption(machine), ha="right", va="bottom", fontsize=7, color=_FLOOR)
     return picture

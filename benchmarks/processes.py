@@ -20,8 +20,12 @@ GRACE_S = 10.0
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a child gets: ours, the mark by which it is found again, and this."""
-    return {**os.environ, MARK: RUN_ID, **more}
+    """What a child gets: ours, the mark by which it is found again, and this.
+
+    An installed program has its bytecode, so one that runs from a checkout may keep it as well.
+    """
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ours, MARK: RUN_ID, **more}
 
 
 @contextlib.contextmanager
@@ -91,14 +95,28 @@ def resident_mib(pid: int) -> float:
     return total / 2**20
 
 
-def cpu_s(pid: int) -> float:
-    """Processor time of a process and everything below it, to the nanosecond where the kernel says."""
-    total = 0.0
+def shared_out_mib(pid: int) -> float:
+    """The same with each page that several processes share counted once, in shares (Linux's PSS)."""
+    total = 0
+    for process in tree(pid):
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total / 2**20
+
+
+def cpu_times_s(pid: int) -> dict[tuple[int, str], float]:
+    """Processor time of every thread of a process and everything below it, to the nanosecond where the kernel says."""
+    times = {}
     for process in tree(pid):
         with contextlib.suppress(psutil.Error, OSError, ValueError):
             for task in Path(f"/proc/{process.pid}/task").iterdir():
-                total += int((task / "schedstat").read_text().split()[0]) / 1e9
-    return total
+                times[process.pid, task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    return times
+
+
+def cpu_used_s(before: dict[tuple[int, str], float], after: dict[tuple[int, str], float]) -> float:
+    """Between two looks. What ended in between took its times along, and is left out."""
+    return sum(used - before.get(thread, 0.0) for thread, used in after.items())
 
 
 def left_running() -> list[str]:

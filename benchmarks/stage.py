@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import msgspec
 
 from benchmarks.fixtures import Files
 from benchmarks.machine import Control
-from benchmarks.processes import environment, python, running
+from benchmarks.processes import environment, left_running, python, running
 from benchmarks.timing import Batch
 
 FLOOR = "floor"
@@ -34,7 +36,7 @@ class BenchmarkFailed(Exception):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A call, as the wire protocol has it. `distinct` names a parameter in which "{n}" is the call's number."""
+    """A call, as the wire protocol has it. In the parameter `distinct` "{n}" is the call's number, "{t}" its time."""
 
     tool_name: str
     tool_params: dict[str, Any]
@@ -124,9 +126,9 @@ class Stage:
             yield client
 
     @asynccontextmanager
-    async def start_ours(self, project: str = OURS) -> AsyncIterator[Client]:
+    async def start_ours(self, project: str = OURS, workspace: Path | None = None) -> AsyncIterator[Client]:
         """The program, as a user starts it; with a state directory of its own."""
-        state = self.scratch / f"state-{project}"
+        state = self.state_dir(project)
         argv = [
             program(),
             "run",
@@ -135,7 +137,7 @@ class Stage:
             "--project",
             project,
             "--workspace",
-            str(self.files.root),
+            str(workspace or self.files.root),
         ]
         env = environment(
             CLIENT_AGENT_TOKEN=_token(),
@@ -144,6 +146,9 @@ class Stage:
         )
         async with self._started(project, argv, env) as client:
             yield client
+
+    def state_dir(self, project: str) -> Path:
+        return self.scratch / f"state-{project}"
 
     @asynccontextmanager
     async def _started(self, project: str, argv: list[str], env: dict[str, str]) -> AsyncIterator[Client]:
@@ -187,3 +192,21 @@ def _token() -> str:
     return ".".join(
         [base64.urlsafe_b64encode(msgspec.json.encode(part)).decode().rstrip("=") for part in parts] + ["x"]
     )
+
+
+def run_to_its_end(work: Callable[[Path], Coroutine[Any, Any, None]]) -> int:
+    """Does the work in a directory that is gone afterwards; the exit code. What it leaves running is a failure."""
+    scratch = Path(tempfile.mkdtemp(prefix="client-agent-bench-"))
+    try:
+        asyncio.run(work(scratch))
+    except (BenchmarkFailed, TimeoutError) as error:
+        print(f"benchmarks: {error or 'it took too long'}", file=sys.stderr)
+        return 1
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return 130
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if left := left_running():
+        print("left running:", *left, sep="\n  ", file=sys.stderr)
+        return 1
+    return 0

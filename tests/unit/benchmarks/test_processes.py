@@ -7,13 +7,21 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.processes import environment, left_running, marked, python, resident_mib, running
+from benchmarks.processes import (
+    cpu_times_s,
+    cpu_used_s,
+    environment,
+    left_running,
+    marked,
+    python,
+    resident_mib,
+    running,
+)
 
 PARENT = (
     "import signal, subprocess, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: sys.exit())\n"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-    "print(child.pid, flush=True)\n"
+    "subprocess.Popen([sys.executable, '-c', 'import os, time; print(os.getpid(), flush=True); time.sleep(60)'])\n"
     "time.sleep(60)\n"
 )
 
@@ -45,3 +53,14 @@ def test_a_process_is_found_by_the_mark_on_its_command_line(tmp_path: Path) -> N
         process.stdout.readline()
         assert marked(mark) == [process.pid]
     assert marked(mark) == []
+
+
+def test_what_ends_between_two_looks_does_not_make_the_time_run_backwards(tmp_path: Path) -> None:
+    command = python("-c", "sum(range(3_000_000)); print('ready', flush=True); import time; time.sleep(60)")
+    with running(command, log=tmp_path / "log") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = cpu_times_s(process.pid)
+        assert sum(before.values()) > 0
+        assert cpu_used_s({}, before) == sum(before.values())
+    assert cpu_used_s(before, cpu_times_s(process.pid)) == 0
