@@ -24,7 +24,7 @@ BARE = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 def run(*command: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
     done = subprocess.run(
-        [str(each) for each in command], capture_output=True, text=True, timeout=300, check=False, env=env, cwd=cwd
+        [str(each) for each in command], capture_output=True, text=True, timeout=900, check=False, env=env, cwd=cwd
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -173,6 +173,7 @@ async def test_who_is_writing_a_reason_when_the_question_goes_answers_nothing_by
     first = house.ask("write_file", path="a.md", content="x")
     await expect(house.page.get_by_role("article")).to_contain_text("a.md")
     second = house.ask("write_file", path="b.md", content="x")
+    await expect(house.page.get_by_text("1 more waiting")).to_be_visible()
     await house.page.keyboard.press("r")
     reason = house.page.get_by_label("Reason for a no")
     await expect(reason).to_be_focused()
