@@ -190,6 +190,8 @@ class Dispatcher:
                 return question.decision, answer, ""
             now = await self.decide(call)
             again = await self._question(call, now, again=True) if now.verdict is Verdict.ASK else None
+            if again is None:
+                self._recorder.decided(call, now)
             if again is None or again.binding == question.binding:
                 self._remember(call, now, answer)
                 return now, answer, question.change

@@ -165,6 +165,23 @@ async def test_rules_that_change_while_the_question_is_open_have_it_asked_again(
         assert (await asking)["status"] == "completed"
 
 
+async def test_what_need_not_be_asked_any_more_when_it_is_answered_is_recorded_as_it_was_decided_last(
+    world: World, permissions: Permissions
+) -> None:
+    world.person.says = None
+    async with world.running_daemon() as daemon:
+        asking = asyncio.create_task(world.execute("write_file", path="a.md", content="x"))
+        async with asyncio.timeout(20):
+            await world.person.was_asked.wait()
+        permissions.rule_store.add(rule("r1", auto_approve=True, tool_name="write_file"))
+        world.person.answer_last(Answer(outcome=Outcome.APPROVED, by="person"))
+        response = await asking
+        record = daemon.workspaces["w"]._ledger.find(response["tool_id"])
+    assert response["status"] == "completed"
+    assert record is not None
+    assert (record.verdict, record.rule_id, record.approver) == ("run", "r1", "person")
+
+
 async def test_a_command_that_was_allowed_is_asked_about_again_with_an_option_that_does_more(world: World) -> None:
     world.person.says = Answer(outcome=Outcome.APPROVED, scope=Scope.CLASS, by="person")
     async with world.running_daemon():
