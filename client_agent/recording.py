@@ -10,7 +10,8 @@ from client_agent.approvals.questions import Answer, Outcome
 from client_agent.journal.audit import AuditEntry, describe
 from client_agent.journal.journal import Journal
 from client_agent.journal.ledger import Ledger
-from client_agent.policy.decision import Decision, Verdict
+from client_agent.journal.writer import Durability
+from client_agent.policy.decision import Decision, Risk, Verdict
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallFailure, CallResult
 from client_agent.protocol.states import CallState
@@ -45,7 +46,9 @@ class LedgerRecorder:
         )
 
     async def begin(self, call: Call) -> None:
-        await self._ledger.begin(call.tool_id)
+        decision = self._decisions.get(call.tool_id)
+        harmless = decision is not None and _changes_nothing(decision)
+        await self._ledger.begin(call.tool_id, Durability.WRITTEN if harmless else Durability.DURABLE)
 
     async def finish(self, call: Call, state: CallState, result: CallResult, answer: Answer | None) -> None:
         failure = result.failure
@@ -91,6 +94,11 @@ class LedgerRecorder:
                 code=code,
             )
         )
+
+
+def _changes_nothing(decision: Decision) -> bool:
+    """Whether the call can change nothing, here or elsewhere, whatever it does: its confinement sees to it."""
+    return decision.risk is Risk.LOW and decision.read_only and not decision.network
 
 
 def _reject_reason(failure: CallFailure, answer: Answer | None) -> str:

@@ -1,7 +1,8 @@
 """The calls of one workspace: which are known, how far each has come, and what may happen next.
 
 Every step is decided in memory, at once and in order, and reaches the disk through the writer. What must be on disk
-before the caller goes on is awaited: the start of a call with effects, and its result.
+before the caller goes on is awaited: the start of a call with effects, and its result. A command that can change
+nothing must not run twice either; its start is written before, but need not survive a loss of power.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from client_agent.journal.records import (
     PostKind,
     Standing,
 )
-from client_agent.journal.writer import MAX_BACKLOG_BYTES, CallEntry, Writer
+from client_agent.journal.writer import MAX_BACKLOG_BYTES, CallEntry, Durability, Writer
 from client_agent.policy.decision import Decision, Verdict
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult, failed
@@ -124,17 +125,19 @@ class Ledger:
             self._step(entry, CallState.EXECUTING, started_at=self._now())
             return self._step(entry, CallState.COMPLETED, finished_at=self._now())
 
-    async def begin(self, tool_id: str) -> CallRecord:
+    async def begin(self, tool_id: str, durability: Durability = Durability.DURABLE) -> CallRecord:
         """The call is about to be executed: when this returns it may be, and never again after.
 
-        Waits for the disk when the call has effects, or when the last write failed. On JournalError it must not be
-        executed, and is as it was; a caller that is cancelled here must finish the call.
+        Waits for the disk when the call has effects, or when the last write failed; no longer than until its start is
+        written when that is all that was asked for. On JournalError it must not be executed, and is as it was; a caller
+        that is cancelled here must finish the call.
         """
         with self._writer.lock:
             entry = self._entry(tool_id)
             before = entry.record
             record = self._step(entry, CallState.EXECUTING, started_at=self._now())
-            stored = self._writer.durable() if record.effects or self._writer.trouble else None
+            entry.waits = record.effects and durability is Durability.DURABLE
+            stored = self._writer.stored(durability) if record.effects or self._writer.trouble else None
         if stored is not None:
             try:
                 await stored
@@ -157,18 +160,19 @@ class Ledger:
 
         None stands for a call that the server only asked about: `answer` is all it is told.
 
-        Waits for the disk when the call has effects. On JournalError the result of a call that was executed is kept in
-        memory, and is sent when it could be stored; any other result is sent all the same, without an error here.
+        Waits for the disk when its start had to be durable. On JournalError the result of a call that was executed
+        is kept in memory, and sent when it could be stored; any other is sent all the same, without an error here.
         """
         changes: dict[str, Any] = {"failure_code": failure_code, "finished_at": self._now()}
         if approver is not None:
             changes["approver"] = approver
         with self._writer.lock:
-            record = self._step(self._entry(tool_id), state, **changes)
+            entry = self._entry(tool_id)
+            record = self._step(entry, state, **changes)
             self._answer(PostKind.REJECT, record, answer)
-            slot = self._put_result(record, body) if body is not None else None
-            waits = record.effects or self._writer.backlog_bytes > MAX_BACKLOG_BYTES
-            stored = self._writer.durable() if waits else None
+            slot = self._put_result(entry, body) if body is not None else None
+            waits = entry.waits or self._writer.backlog_bytes > MAX_BACKLOG_BYTES
+            stored = self._writer.stored() if waits else None
         if stored is not None:
             try:
                 await stored
@@ -292,10 +296,10 @@ class Ledger:
         self._writer.touch_call(entry)
         return entry.record
 
-    def _put_result(self, record: CallRecord, body: bytes) -> Slot:
-        slot = self.outbox.put(PostKind.RESULT, record.tool_id, body)
-        slot.keeps_body = record.effects  # whatever has none can be run again
-        slot.held = record.effects
+    def _put_result(self, entry: CallEntry, body: bytes) -> Slot:
+        slot = self.outbox.put(PostKind.RESULT, entry.record.tool_id, body)
+        slot.keeps_body = entry.record.effects  # whatever has none can be run again
+        slot.held = entry.waits
         if not slot.held:
             self.outbox.push(slot)
         return slot

@@ -27,7 +27,7 @@ class SqliteStorage:
         self._connection = connection
         self._path = path
         self._audit = audit
-        self._durability = Durability.DURABLE
+        self._syncs = True
 
     def save(self, batch: Batch) -> None:
         """All of it or nothing, but for audit entries: those that are written leave the batch."""
@@ -59,9 +59,10 @@ class SqliteStorage:
             return task(connection)
 
     def _use(self, durability: Durability) -> None:
-        if durability is not self._durability:
-            self._connection.execute(_DATABASE["sync_full" if durability is Durability.DURABLE else "sync_normal"])
-            self._durability = durability
+        syncs = durability is Durability.DURABLE
+        if syncs is not self._syncs:
+            self._connection.execute(_DATABASE["sync_full" if syncs else "sync_normal"])
+            self._syncs = syncs
 
 
 def _call_row(entry: CallEntry, record: CallRecord) -> dict[str, Any]:

@@ -5,7 +5,8 @@ it here. The writer takes everything touched so far, as it stands at that moment
 again before its turn came never costs a write, and whatever is on disk is how things stood at one moment.
 
 - relaxed: committed soon, nobody waits. Lost with a crash are the last moments of calls that change nothing.
-- durable: somebody waits for the commit, which then survives a loss of power, with everything touched before it.
+- written: somebody waits for the commit, which then survives this process, with everything touched before it.
+- durable: the same, and it survives a loss of power.
 
 When a commit fails, those who wait are told why, and everything stays touched: the next durable change tries again at
 once, and the writer itself every second. Nothing needs a restart.
@@ -46,19 +47,24 @@ Task: TypeAlias = Callable[[sqlite3.Connection], Any]
 
 class Durability(Enum):
     RELAXED = "relaxed"
+    WRITTEN = "written"
     DURABLE = "durable"
 
 
 class CallEntry:
-    """A call in memory. `record` is replaced, never changed; `params` is what the writer made of them, once."""
+    """A call in memory. `record` is replaced, never changed; `params` is what the writer made of them, once.
 
-    __slots__ = ("call", "params", "record", "shelf")
+    `waits`: its result is not sent before it is durable.
+    """
+
+    __slots__ = ("call", "params", "record", "shelf", "waits")
 
     def __init__(self, record: CallRecord, call: Call | None, shelf: dict[str, CallEntry]) -> None:
         self.record = record
         self.call = call
         self.params: str | None = None
         self.shelf = shelf
+        self.waits = record.effects
 
     def on_stored(self, record: CallRecord) -> None:
         """Leave memory once nothing more can happen."""
@@ -94,10 +100,7 @@ class Batch(msgspec.Struct):
     entries: list[AuditEntry]
     tasks: list[tuple[Task, Future[Any]]]
     waiters: list[asyncio.Future[None] | Future[None]]
-
-    @property
-    def durability(self) -> Durability:
-        return Durability.DURABLE if self.waiters else Durability.RELAXED
+    durability: Durability  # the most that anybody asked for
 
 
 class Storage(Protocol):
@@ -129,6 +132,7 @@ class Writer:
         self._lost_entries = 0
         self._tasks: list[tuple[Task, Future[Any]]] = []
         self._waiters: list[asyncio.Future[None] | Future[None]] = []
+        self._durability = Durability.RELAXED
         self._thread = threading.Thread(target=self._work, name="journal-writer", daemon=True)
 
     def start(self) -> None:
@@ -159,10 +163,10 @@ class Writer:
         self._positions[workspace] = event_id
         self._stir()
 
-    def durable(self) -> asyncio.Future[None]:
-        """Done when everything touched so far would survive a loss of power; fails with JournalError."""
+    def stored(self, durability: Durability = Durability.DURABLE) -> asyncio.Future[None]:
+        """Done when everything touched so far is written, or durable; fails with JournalError."""
         future = asyncio.get_running_loop().create_future()
-        self._wait(future)
+        self._wait(future, durability)
         return future
 
     @property
@@ -170,8 +174,10 @@ class Writer:
         """How many calls and posts are touched and not stored."""
         return len(self._calls) + len(self._posts)
 
-    def _wait(self, waiter: asyncio.Future[None] | Future[None]) -> None:
+    def _wait(self, waiter: asyncio.Future[None] | Future[None], durability: Durability) -> None:
         self._waiters.append(waiter)
+        if self._durability is not Durability.DURABLE:
+            self._durability = durability
         self._urgent = True
         self._wake.notify()
 
@@ -195,7 +201,7 @@ class Writer:
         """Wait, blocking this thread, until everything touched so far is stored. Raises JournalError."""
         waiter: Future[None] = Future()
         with self.lock:
-            self._wait(waiter)
+            self._wait(waiter, Durability.DURABLE)
         waiter.result()
 
     async def run(self, task: Callable[[sqlite3.Connection], T]) -> T:
@@ -243,7 +249,7 @@ class Writer:
     def _settle_storage(self, batch: Batch) -> JournalError | None:
         """Let what a durable commit left behind follow it: once for several that come close upon each other."""
         now = time.monotonic()
-        if batch.waiters:
+        if batch.durability is Durability.DURABLE:
             self._is_settled = False
         if self._is_settled or (batch.waiters and now - self._settled_at < RELAXED_DELAY_S):
             return None
@@ -265,9 +271,11 @@ class Writer:
             entries=self._entries,
             tasks=self._tasks,
             waiters=self._waiters,
+            durability=self._durability,
         )
         self._calls, self._posts, self._positions = {}, {}, {}
         self._entries, self._tasks, self._waiters = [], [], []
+        self._durability = Durability.RELAXED
         self._urgent = False
         self.backlog_bytes = 0
         return batch

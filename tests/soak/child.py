@@ -26,6 +26,8 @@ from client_agent.journal.outbox import Outbox
 from client_agent.journal.storage import SqliteStorage
 from client_agent.link import delivery
 from client_agent.link.connection import ServerConnection
+from client_agent.protocol.tools import ExecuteCommand
+from client_agent.tools import ToolContext
 from client_agent.tools.execute_command import ExecuteCommandTool
 from client_agent.tools.write_file import WriteFileTool
 from client_agent.workspace_agent import WorkspaceAgent
@@ -103,6 +105,19 @@ class Person:
         self._broker.answer(question.id, question.binding, Answer(outcome=outcome, by="person"))
 
 
+def count_commands(starts: Path) -> None:
+    """Every start of a command is in this file before it happens: what only looks leaves no trace of its own."""
+    file = os.open(starts, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    run = ExecuteCommandTool.run
+
+    @functools.wraps(run)
+    async def counted(tool: ExecuteCommandTool, params: ExecuteCommand, context: ToolContext) -> dict[str, Any]:
+        os.write(file, f"{context.permit.tool_id}\n".encode())
+        return await run(tool, params, context)
+
+    ExecuteCommandTool.run = counted  # type: ignore[method-assign]
+
+
 async def work(url: str, root: Path, state: Path, approvals: Path) -> None:
     workspace = config.local_workspace(root, server=url, project_id=PROJECT)
     link = config.Link(heartbeat_deadline_s=3, reconnect_max_s=1)
@@ -114,6 +129,7 @@ async def work(url: str, root: Path, state: Path, approvals: Path) -> None:
 
 if __name__ == "__main__":
     address, *places = sys.argv[1:5]
+    count_commands(Path(places[2]).with_name("starts.log"))
     if len(sys.argv) > 5:
         arm(sys.argv[5])
     asyncio.run(work(address, *(Path(place) for place in places)))

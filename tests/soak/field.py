@@ -43,7 +43,7 @@ class Submitted:
 
     tool_id: str
     kind: str
-    trace: Path | None
+    trace: Path | None  # None: it leaves none
     ended: str = ""
 
 
@@ -83,6 +83,10 @@ class Field:
     def approvals(self) -> Path:
         return self.base / "approvals.log"
 
+    @property
+    def starts(self) -> Path:
+        return self.base / "starts.log"
+
     # The agents.
 
     async def submit(self, kind: str) -> None:
@@ -95,11 +99,12 @@ class Field:
         with contextlib.suppress(httpx.HTTPError):
             response = await self.agent.post(path, json=body)
             if response.status_code == 200:
-                self.calls.append(Submitted(response.json()["tool_id"], kind, trace if kind != "read" else None))
+                leaves_trace = kind not in ("read", "look")
+                self.calls.append(Submitted(response.json()["tool_id"], kind, trace if leaves_trace else None))
 
     async def submit_some(self, count: int) -> None:
         for _ in range(count):
-            await self.submit(self.chance.choice(("write", "write", "read", "refused", "command")))
+            await self.submit(self.chance.choice(("write", "write", "read", "look", "refused", "command")))
 
     async def look(self) -> int:
         """How many calls have not ended at the server. One that has ended must stay as it is."""
@@ -195,6 +200,8 @@ class Field:
     def check(self) -> list[Invariant]:
         with_effects = [call for call in self.calls if call.trace is not None]
         runs = {call.tool_id: _count(call) for call in with_effects}
+        started = Counter(self.starts.read_text().split() if self.starts.exists() else ())
+        looks = {call.tool_id: started[call.tool_id] for call in self.calls if call.kind == "look"}
         approved = set(self.approvals.read_text().split()) if self.approvals.exists() else set()
 
         def row(name: str, checked: int, broken: list[str]) -> Invariant:
@@ -202,6 +209,16 @@ class Field:
 
         return [
             row("executions per tool_id ≤ 1", len(runs), [f"{i}: {n}" for i, n in runs.items() if n > 1]),
+            row(
+                "and of commands that only look",
+                len(looks),
+                [f"{i}: {n}" for i, n in looks.items() if n > 1]
+                + [
+                    c.tool_id
+                    for c in self.calls
+                    if c.kind == "look" and c.ended == "completed" and not looks[c.tool_id]
+                ],
+            ),
             row(
                 "completed at the server: executed exactly once",
                 sum(call.ended == "completed" for call in with_effects),
@@ -250,6 +267,8 @@ def _request(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     match kind:
         case "read":
             return "read_file", {"path": "read.txt"}
+        case "look":
+            return "execute_command", {"command": "cat", "args": ["read.txt"]}
         case "command":
             code = f"import time; open({name!r}, 'a').write('ran\\n'); time.sleep(0.3)"
             return "execute_command", {"command": "python3", "args": ["-c", code]}

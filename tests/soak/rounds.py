@@ -19,7 +19,7 @@ def steps() -> list[str]:
 async def kill_at_step(field: Field, step: str) -> bool:
     """The daemon dies at this step; whether it came to that."""
     field.start(step)
-    for kind in ("write", "write", "refused", "read", "command"):
+    for kind in ("write", "write", "refused", "read", "look", "command"):
         await field.submit(kind)
     died = await field.die(timeout_s=20)
     await field.kill(step.rpartition(":")[0])
