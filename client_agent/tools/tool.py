@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -112,5 +113,10 @@ def spec_of(name: str) -> ToolSpec:
 def format_time(time_ns: int) -> str:
     """ISO 8601 in UTC, to the millisecond; a time beyond the calendar is shown as the last, or first, within it."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
-    moment = datetime.fromtimestamp(min(max(seconds, _FIRST_S), _LAST_S), UTC)
-    return f"{moment.isoformat()[:19]}.{rest // 1_000_000:03d}Z"
+    return f"{_format_second(seconds)}.{rest // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _format_second(seconds: int) -> str:
+    """Files of one directory often come from the same few seconds."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST_S), _LAST_S), UTC).isoformat()[:19]

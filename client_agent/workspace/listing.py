@@ -95,14 +95,23 @@ class _Survey:
         self._depth = depth
         self._enough = enough
         self.found: list[Entry] = []
-        self.waiting: deque[tuple[str, States]] = deque()
+        self.waiting: deque[tuple[str, str, States]] = deque()  # directories: path, name, what led there
         self.unreadable = 0
 
     def scan_next(self) -> None:
-        """Scans one directory that was met on the way; one that is gone meanwhile is no longer part of the tree."""
-        relative, states = self.waiting.popleft()
+        """Scans one directory that was met on the way; one that is gone meanwhile is no longer part of the tree.
+
+        Only now is it judged: most of those met in a large tree never have their turn.
+        """
+        relative, name, states = self.waiting.popleft()
+        below = self._pattern.descend(states, name)
+        if not below or self._ground.is_protected(relative):
+            return
+        if relative.count("/") >= MAX_LEVELS:
+            self.unreadable += 1
+            return
         try:
-            self.scan(relative, relative + "/", states)
+            self.scan(relative, relative + "/", below)
         except OSError as error:
             if error.errno in _EXHAUSTED:
                 raise
@@ -124,7 +133,7 @@ class _Survey:
         for entry in entries:
             name = entry.name
             if deep and entry.is_dir(follow_symlinks=False):
-                self._remember(prefix + name, name, states)
+                self.waiting.append((prefix + name, name, states))
             if accepts(name):
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -135,19 +144,11 @@ class _Survey:
                 if len(found) >= enough:
                     return
 
-    def _remember(self, relative: str, name: str, states: States) -> None:
-        """Puts a directory in the queue, unless nothing below it can match or it is protected."""
-        below = self._pattern.descend(states, name)
-        if not below:
-            return
-        if relative.count("/") >= MAX_LEVELS:
-            self.unreadable += 1
-        elif not self._ground.is_protected(relative):
-            self.waiting.append((relative, below))
-
     def _describe(self, path: str, name: str, status: os.stat_result) -> Entry:
         if stat.S_ISREG(status.st_mode):
             kind = EntryType.FILE
+        elif stat.S_ISDIR(status.st_mode):
+            kind = EntryType.DIRECTORY
         elif stat.S_ISLNK(status.st_mode):
             target = self._ground.follow(path)
             kind = EntryType.SYMLINK if target is None else _TYPES[kind_of(target)]
