@@ -23,7 +23,7 @@ from client_agent.journal.records import (
     PostKind,
     Standing,
 )
-from client_agent.journal.writer import MAX_BACKLOG_BYTES, CallEntry, Durability, Writer
+from client_agent.journal.writer import CallEntry, Durability, Writer
 from client_agent.policy.decision import Decision, Verdict
 from client_agent.protocol.calls import Call
 from client_agent.protocol.results import CallResult, failed
@@ -171,8 +171,8 @@ class Ledger:
             record = self._step(entry, state, **changes)
             self._answer(PostKind.REJECT, record, answer)
             slot = self._put_result(entry, body) if body is not None else None
-            waits = entry.waits or self._writer.backlog_bytes > MAX_BACKLOG_BYTES
-            stored = self._writer.stored() if waits else None
+            durability = Durability.DURABLE if entry.waits else Durability.WRITTEN
+            stored = self._writer.stored(durability) if entry.waits or self._writer.is_behind else None
         if stored is not None:
             try:
                 await stored

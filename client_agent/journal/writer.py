@@ -34,7 +34,9 @@ from client_agent.journal.records import CallRecord, Post, PostKind
 from client_agent.protocol.calls import Call
 
 RELAXED_DELAY_S = 0.1
+ENOUGH_CALLS = 64  # are stored without further delay: what waits in memory stays small, however fast calls come
 RETRY_S = 1.0
+BEHIND_CALLS = 512  # who finishes a call when so many wait to be stored waits with them
 MAX_BACKLOG_BYTES = 64_000_000
 MAX_BACKLOG_ENTRIES = 50_000
 
@@ -151,6 +153,8 @@ class Writer:
 
     def touch_call(self, entry: CallEntry) -> None:
         self._calls[entry.record.workspace, entry.record.tool_id] = entry
+        if len(self._calls) == ENOUGH_CALLS:
+            self._wake.notify()
         self._stir()
 
     def touch_post(self, entry: PostEntry) -> None:
@@ -173,6 +177,11 @@ class Writer:
     def backlog(self) -> int:
         """How many calls and posts are touched and not stored."""
         return len(self._calls) + len(self._posts)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more comes in than gets onto the disk."""
+        return len(self._calls) > BEHIND_CALLS or self.backlog_bytes > MAX_BACKLOG_BYTES
 
     def _wait(self, waiter: asyncio.Future[None] | Future[None], durability: Durability) -> None:
         self._waiters.append(waiter)
@@ -238,13 +247,16 @@ class Writer:
         """
         delay = RELAXED_DELAY_S if self.trouble is None else RETRY_S
         with self.lock:
-            while not self._wake.wait_for(lambda: self._urgent or self._stopping, timeout=delay):
+            while not self._wake.wait_for(self._is_wanted, timeout=delay):
                 if self._has_work():
                     break
                 self._idle = True
                 self._wake.wait()
                 self._idle = False
             return self._cut() if self._has_work() else None
+
+    def _is_wanted(self) -> bool:
+        return self._urgent or self._stopping or (len(self._calls) >= ENOUGH_CALLS and self.trouble is None)
 
     def _settle_storage(self, batch: Batch) -> JournalError | None:
         """Let what a durable commit left behind follow it: once for several that come close upon each other."""

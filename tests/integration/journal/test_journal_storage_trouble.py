@@ -267,7 +267,7 @@ def audit_entry() -> AuditEntry:
 async def test_large_results_wait_for_the_disk_rather_than_pile_up(
     open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "MAX_BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(writer, "MAX_BACKLOG_BYTES", 1000)
     monkeypatch.setattr(writer, "RELAXED_DELAY_S", 3600)
     journal = open_journal()
     book = journal.recover("main").ledger
@@ -278,6 +278,37 @@ async def test_large_results_wait_for_the_disk_rather_than_pile_up(
         async with asyncio.timeout(30):
             await book.finish(f"t-{number}", CallState.COMPLETED, b"x" * 600)
     assert journal.reader.body(book.outbox.next_due(1, float("inf"))[0].post) == b"x" * 600
+
+
+async def test_calls_that_come_faster_than_they_are_stored_wait_for_the_disk(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "BEHIND_CALLS", 20)
+    monkeypatch.setattr(writer, "ENOUGH_CALLS", 1_000_000)
+    monkeypatch.setattr(writer, "RELAXED_DELAY_S", 3600)
+    book = open_journal().recover("main").ledger
+    most = 0
+    for number in range(100):
+        book.admit(Call(tool_id=f"t-{number}", tool_name="read_file", tool_params={}), effects=False)
+        book.decide(f"t-{number}", RUN)
+        await book.begin(f"t-{number}")
+        most = max(most, len(book._calls))
+        async with asyncio.timeout(30):
+            await book.finish(f"t-{number}", CallState.COMPLETED, b"x")
+    assert most == 21
+
+
+async def test_many_calls_are_stored_before_the_time_is_up(
+    open_journal: OpenJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "RELAXED_DELAY_S", 3600)
+    journal = open_journal()
+    book = journal.recover("main").ledger
+    for number in range(writer.ENOUGH_CALLS):
+        book.admit(Call(tool_id=f"t-{number}", tool_name="read_file", tool_params={}), effects=False)
+    async with asyncio.timeout(30):
+        while len(journal.reader.unfinished_calls("main")) < writer.ENOUGH_CALLS:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_mistake_of_our_own_stops_nobody_for_ever(
