@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Most tests wait for processes and sockets: two more at a time than there are processors.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 
-.PHONY: help run test soak lint format bench bench-peers mutation package screenshots lock clean browser systemd desktop
+.PHONY: help run test soak lint format bench bench-peers mutation package screenshots lock clean browser systemd desktop bubblewrap
 
 help:
 	@echo "make run          set up and watch a remote agent work in a sample workspace"
@@ -76,7 +76,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-bench: $(READY)
+# Commands are measured beside bubblewrap as well, where it can be had.
+bubblewrap:
+	@$(call have,bubblewrap,[ "$$(uname)" != Linux ] || command -v bwrap) || true
+
+bench: $(READY) bubblewrap
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-bench.lock
 	$(BIN)/python -m benchmarks
 
