@@ -21,7 +21,7 @@ from client_agent.link.origin import RedirectRefused
 from client_agent.link.status import LinkState, StatusBoard
 from client_agent.link.verdicts import Pace, StreamVerdict, judge_stream
 from client_agent.protocol import batches
-from client_agent.protocol.messages import Malformed, Message, decode_event
+from client_agent.protocol.messages import Message, decode_event, malformed
 from client_agent.protocol.sse import EventTooLarge, SseDecoder
 
 MAX_EVENT_BYTES = 160 * 2**20  # a write of the largest file, with room for what JSON escapes
@@ -149,10 +149,11 @@ class EventStream:
                     self.last_event_id = event.id
                 self.last_event_id = decoder.last_event_id  # a block without data moves the id too
         except EventTooLarge as error:
-            if error.event_id is not None:
-                problem = f"larger than {MAX_EVENT_BYTES} bytes"
-                yield Received(error.event_id, Malformed(error.event, problem))
-                self.last_event_id = error.event_id
+            told = malformed(error.event, f"larger than {MAX_EVENT_BYTES} bytes", error.start)
+            if error.event_id is not None or told.tool_id is not None:
+                event_id = self.last_event_id if error.event_id is None else error.event_id
+                yield Received(event_id, told)
+                self.last_event_id = event_id
             raise
         finally:
             if self._watch is not None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from client_agent.protocol.calls import Call
+from client_agent.protocol.salvage import Place, read_texts
 
 # Ids are put into addresses and file names: a short, dull alphabet, and never a dot first.
 Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}\Z")]
@@ -129,8 +130,8 @@ class _OnlyId(msgspec.Struct):
     tool_id: Identifier
 
 
-_envelope_decoder = msgspec.json.Decoder(_Envelope)
 _id_decoder = msgspec.json.Decoder(_OnlyId)
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {name: msgspec.json.Decoder(kind) for name, kind in _TYPES.items()}
 
 
@@ -139,23 +140,42 @@ def decode_event(name: str, data: str | bytes) -> Message:
     body: str | bytes | msgspec.Raw = data
     decoder = _decoders.get(name)
     if decoder is None or _looks_enveloped(data):
-        try:
-            envelope = _envelope_decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            if decoder is None:
-                return Ignored(name)
-        else:
+        envelope = _open_envelope(data)
+        if isinstance(envelope, _Envelope):
             name, body = envelope.event, envelope.data
             decoder = _decoders.get(name)
-            if decoder is None:
-                return Ignored(name)
+        elif decoder is None and envelope is not None:
+            told = malformed(name, str(envelope), data)
+            return told if told.name in _TYPES else Ignored(name)
+        if decoder is None:
+            return Ignored(name)
     try:
         message: ApprovalRequest | ExecutionSignal | ResultAck | Cancel = decoder.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        return Malformed(name, str(error), _read_tool_id(body))
+        if body is data and isinstance(_open_envelope(data), _Envelope):
+            return decode_event("", data)  # with much before its name
+        return malformed(name, str(error), body)
     if isinstance(message, ApprovalRequest | ExecutionSignal) and _is_too_deep(message.tool_params):
         return Malformed(name, f"tool_params are nested more than {MAX_DEPTH} levels deep", message.tool_id)
     return message
+
+
+def malformed(name: str, problem: str, body: str | bytes | msgspec.Raw) -> Malformed:
+    """What cannot be understood. Only an event that asks for something is answered, and has its `tool_id` read."""
+    if name not in _TYPES:
+        name = _read_texts(body).get(("event",), name)
+    asks = _TYPES.get(name) in (ApprovalRequest, ExecutionSignal)
+    return Malformed(name, problem, _read_tool_id(body) if asks else None)
+
+
+def _open_envelope(data: str | bytes) -> _Envelope | Exception | None:
+    """The envelope; nothing where it is something else; what went wrong where it cannot be read at all."""
+    try:
+        return _envelope_decoder.decode(data)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, RecursionError) as error:
+        return error
 
 
 def _is_too_deep(value: object) -> bool:
@@ -183,4 +203,13 @@ def _read_tool_id(body: str | bytes | msgspec.Raw) -> str | None:
     try:
         return _id_decoder.decode(body).tool_id
     except (msgspec.DecodeError, RecursionError):
+        pass
+    texts = _read_texts(body)
+    try:
+        return msgspec.convert(texts.get(("tool_id",)) or texts.get(("data", "tool_id")), Identifier)
+    except msgspec.ValidationError:
         return None
+
+
+def _read_texts(body: str | bytes | msgspec.Raw) -> dict[Place, str]:
+    return read_texts(body if isinstance(body, str) else bytes(body).decode("utf-8", "replace"))

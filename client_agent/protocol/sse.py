@@ -14,6 +14,7 @@ import msgspec
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _MAX_RETRY_DIGITS = 9
+_START_BYTES = 4_096  # of an event that is too large
 
 
 class SseEvent(msgspec.Struct, frozen=True):
@@ -28,12 +29,14 @@ class EventTooLarge(Exception):
     """The stream holds an event over the limit: the connection cannot be used further.
 
     `event_id` is the event's own id where it was read before the limit, so that a reconnect can pass the event by.
+    `start` is the beginning of its data.
     """
 
-    def __init__(self, event: str, event_id: str | None) -> None:
+    def __init__(self, event: str, event_id: str | None, start: str) -> None:
         super().__init__(event, event_id)
         self.event = event
         self.event_id = event_id
+        self.start = start
 
 
 class SseDecoder:
@@ -83,7 +86,7 @@ class SseDecoder:
         if last:
             self._pending += last
             if self._block_bytes + len(self._pending) > self._max_event_bytes:
-                raise self._too_large()
+                raise self._too_large(self._pending)
 
     def _without_bom(self, line: bytes) -> bytes:
         if self._at_start:
@@ -98,7 +101,7 @@ class SseDecoder:
             return None
         self._block_bytes += len(line)
         if self._block_bytes > self._max_event_bytes:
-            raise self._too_large()
+            raise self._too_large(line)
         field, _, value = line.partition(b":")
         self._take_field(field, value.removeprefix(b" ").decode("utf-8", "replace"))
         return None
@@ -123,5 +126,10 @@ class SseDecoder:
         self._reset_block()
         return event
 
-    def _too_large(self) -> EventTooLarge:
-        return EventTooLarge(self._event or "message", self._own_id)
+    def _too_large(self, line: bytes | bytearray) -> EventTooLarge:
+        """`line` is the one that went over the limit, with its end or without."""
+        field, _, value = bytes(line[:_START_BYTES]).partition(b":")
+        start = value.removeprefix(b" ").decode("utf-8", "replace") if field == b"data" else ""
+        return EventTooLarge(
+            self._event or "message", self._own_id, self._data[0][:_START_BYTES] if self._data else start
+        )

@@ -247,6 +247,32 @@ async def test_a_malformed_signal_is_answered_where_its_id_can_be_read(rogue: Ro
     assert body["result"]["error"]["code"] == "malformed_event"
 
 
+@pytest.mark.parametrize("value", [r'"\ud800"', "NaN", "[" * 100_000, '"cut'])
+async def test_what_no_parser_takes_is_answered_all_the_same(rogue: Rogue, value: str) -> None:
+    server, world = rogue
+    (world.root / "a.txt").write_text("x")
+    start = '{"tool_id": "t1", "tool_name": "read_file", "tool_params": {"path": '
+    server.events.put_nowait(f"event: tool.execute\ndata: {start}{value}}}}}\n\n".encode())
+    path, body = await server.result()
+    assert (path, body["status"]) == ("/tools/t1/result", "failed")
+    assert body["result"]["error"]["code"] == "malformed_event"
+    server.signal("t2", "read_file", path="a.txt")
+    path, body = await server.result()
+    assert (path, body["status"]) == ("/tools/t2/result", "completed")
+
+
+async def test_a_broken_acknowledgement_takes_no_result_back(rogue: Rogue) -> None:
+    server, world = rogue
+    (world.root / "a.txt").write_text("x")
+    server.signal("t1", "read_file", path="a.txt")
+    _, body = await server.result()
+    assert body["status"] == "completed"
+    server.send("tool.result_ack", tool_id="t1", status=7)
+    server.signal("t2", "read_file", path="a.txt")
+    path, _ = await server.result()
+    assert path == "/tools/t2/result"
+
+
 async def test_a_request_without_parameters_approves_nothing(rogue: Rogue) -> None:
     server, world = rogue
     server.send("tool.approval", approval_id="ap", tool_id="t1", tool_name="write_file", risk_level="MEDIUM")

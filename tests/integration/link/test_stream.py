@@ -389,6 +389,23 @@ async def test_one_without_an_id_keeps_the_place_of_the_event_before_it(
     assert second.request.headers["last-event-id"] == b"1"
 
 
+@pytest.mark.parametrize("head", [b"id: 2\nevent: tool.execute\ndata: ", b"event: tool.execute\ndata: ", b"data: "])
+async def test_whoever_sent_one_over_the_limit_can_be_answered(
+    peer: Peer, connect: Connect, monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    monkeypatch.setattr(stream_module, "MAX_EVENT_BYTES", 1000)
+    signal = b'{"tool_id": "t1", "tool_name": "read_file", "tool_params": {"path": "'
+    wrapped = signal if b"event" in head else b'{"event": "tool.execute", "data": ' + signal
+    async with connect(peer.url) as connection, listening(connection) as consumer:
+        first = await peer.next()
+        await first.open_stream(event(1) + head + wrapped + b"x" * 2000)
+        await consumer.next()
+        received = await consumer.next()
+        assert received.event_id == ("2" if b"id" in head else "1")
+        assert isinstance(received.message, Malformed)
+        assert (received.message.name, received.message.tool_id) == ("tool.execute", "t1")
+
+
 class RecordedBackoff(Backoff):
     """Notes how long it would have waited, and does not."""
 

@@ -99,6 +99,69 @@ def test_a_tool_id_that_could_mean_something_in_an_address_is_refused(tool_id: A
     assert message.tool_id is None
 
 
+UNREADABLE = [
+    r'"\ud800"', r'"\udc00 \ud83d"', r'{"\ud800": 1}', "NaN", "-Infinity", "1e999", "9" * 5000, "007", "None", "'x'",
+    '"a\nb"', '"a\0b"', r'"\x41"', "[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a": {"tool_id": "other"}', "[1,]",
+    "/**/", '"' + r"\"" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize("name", ["tool.execute", "tool.approval_request"])
+def test_the_tool_id_is_read_even_where_no_parser_takes_the_rest(name: str, value: str) -> None:
+    bare = f'{{"tool_id": "t1", "tool_name": "read_file", "approval_id": "a", "tool_params": {{"path": {value}}}}}'
+    for sse_name, data in [(name, bare), ("message", f'{{"event": "{name}", "data": {bare}}}')]:
+        for each in (data, data.encode()):
+            message = decode_event(sse_name, each)
+            assert isinstance(message, Malformed)
+            assert (message.name, message.tool_id) == (name, "t1")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        r'{"tool_id": "t1\ud800", "tool_params": NaN}',
+        '{"tool_params": {"tool_id": "t1", "path": NaN}}',
+        '{"tool_params": [{"tool_id": "t1"}], "a": NaN}',
+        '[{"tool_id": "t1"}, NaN]',
+        '[NaN], "tool_id": "t1"',
+        '{"data": [NaN, "tool_id": "t1"]}',
+        '{"a": "\\"tool_id\\": \\"t1\\"", "b": NaN}',
+        '{"a": NaN} {"tool_id": "t1"}',
+        '{"a": NaN, "tool_id": "t1',
+        '{"a": NaN, "tool_id": "../t1"}',
+        '{"a": NaN, "tool_id": 7}',
+    ],
+)
+def test_a_tool_id_from_elsewhere_in_a_broken_event_is_not_taken_for_its_own(data: str) -> None:
+    message = decode_event("tool.execute", data)
+    assert isinstance(message, Malformed)
+    assert message.tool_id is None
+
+
+def test_of_two_tool_ids_the_last_one_counts_as_it_does_for_a_parser() -> None:
+    twice = '{"tool_id": "t1", "tool_id": "t2", "tool_name": "x", "tool_params": '
+    good, bad = decode_event("tool.execute", twice + "{}}"), decode_event("tool.execute", twice + "NaN}")
+    assert isinstance(good, ExecutionSignal)
+    assert isinstance(bad, Malformed)
+    assert good.tool_id == bad.tool_id == "t2"
+
+
+@pytest.mark.parametrize("name", ["tool.result_ack", "tool.cancel"])
+def test_what_asks_for_nothing_is_not_answered_however_wrong(name: str) -> None:
+    """A `failed` for a call that may have completed would be untrue."""
+    for data in ('{"tool_id": "t1", "timestamp": 5}', '{"tool_id": "t1", "timestamp": NaN}'):
+        message = decode_event(name, data)
+        assert isinstance(message, Malformed)
+        assert message.tool_id is None
+
+
+def test_an_envelope_under_our_name_is_known_however_late_it_says_so() -> None:
+    late = {"id": "x" * 100, "data": SIGNAL, "event": "tool.execute"}
+    assert decode_event("tool.execute", json.dumps(late)) == decode_event("tool.execute", json.dumps(SIGNAL))
+    assert isinstance(decode_event("tool.execute", json.dumps({**late, "event": "chat.typing"})), Ignored)
+
+
 @pytest.mark.parametrize("data", ["", "{", "null", '{"tool_id":', "[" * 100_000, '"x"'])
 def test_broken_json_under_our_name_is_malformed(data: str) -> None:
     assert isinstance(decode_event("tool.execute", data), Malformed)

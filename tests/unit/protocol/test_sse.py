@@ -182,6 +182,17 @@ def test_the_limit_tells_which_event_it_was_where_that_is_known() -> None:
     assert (unknown.value.event, unknown.value.event_id) == ("message", None)
 
 
+@pytest.mark.parametrize("more", [b"x" * 5000, b"x" * 5000 + b"\n\n", b"\ndata: " + b"x" * 5000])
+def test_the_limit_gives_the_beginning_of_the_data(more: bytes) -> None:
+    with pytest.raises(EventTooLarge) as error:
+        decode(b'id: 7\ndata: {"tool_id": "t1",' + more, SseDecoder(5000))
+    assert error.value.start.startswith('{"tool_id": "t1",')
+    assert len(error.value.start) <= 4096
+    with pytest.raises(EventTooLarge) as other:
+        decode(b"unknown: " + b"x" * 5000, SseDecoder(5000))
+    assert other.value.start == ""
+
+
 # Chunking
 
 _piece = st.sampled_from(
