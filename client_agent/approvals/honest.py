@@ -46,12 +46,18 @@ _LEFTWARDS = re.compile("[\u0590-\u08ff]")  # Hebrew, Arabic, Thaana: all others
 _MARKS_AT_ONCE = 3
 # More than any indentation: what follows is meant to be out of sight.
 _BLANKS = re.compile(" {41,}")
+_EDGES = re.compile("^ +| +$")
 _OURS = "⟨⟩⏎⇥"  # our own marks, not to be borrowed
 
 
 def reveal(text: str) -> str:
     """The text on one line, everything unusual spelled out. Nothing is left out, and it reads from left to right."""
     return _collapse(text if _is_plain(text) else _part_directions(_spell_out(text)))
+
+
+def reveal_value(text: str) -> str:
+    """The same for what stands alone and without quotes: the spaces it begins and ends with would not be seen."""
+    return _EDGES.sub(_count, reveal(text))
 
 
 def reveal_content(text: str) -> str:
@@ -81,7 +87,12 @@ def _is_plain(text: str) -> bool:
 
 
 def _collapse(text: str) -> str:
-    return _BLANKS.sub(lambda blanks: f"⟨{len(blanks[0])} spaces⟩", text)
+    return _BLANKS.sub(_count, text)
+
+
+def _count(blanks: re.Match[str]) -> str:
+    many = len(blanks[0])
+    return f"⟨{many} space{'s' if many > 1 else ''}⟩"
 
 
 def _spell_out(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Protocol
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import count_changes, is_diff
 from client_agent.approvals.desktop import Desktop, NoService, Note, has_session
-from client_agent.approvals.honest import reveal, reveal_lines
+from client_agent.approvals.honest import reveal, reveal_lines, reveal_value
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.approvals.terminal import show_value
 from client_agent.policy.decision import Risk
@@ -206,7 +206,7 @@ def compose_body(question: Question) -> tuple[str, bool]:
     shows_change = is_diff(question.change)
     for name, value in question.call.tool_params.items():
         if not (shows_change and name == "content"):
-            lines.append(f"{reveal(name)}: {show_value(value)}")
+            lines.append(f"{reveal_value(name)}: {show_value(value)}")
     text = _cut("\n".join(lines), MAX_BODY_CHARS)
     if question.decision.network:
         text += "\n! it would reach the network"

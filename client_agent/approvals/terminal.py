@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import count_changes, is_diff
-from client_agent.approvals.honest import reveal, reveal_lines, shorten
+from client_agent.approvals.honest import reveal, reveal_lines, reveal_value, shorten
 from client_agent.approvals.questions import Answer, Outcome, Question, Scope
 
 _MAX_DIFF_LINES = 40
@@ -137,7 +137,7 @@ def render(question: Question, columns: int = 80, *, whole: bool = False) -> lis
     for name, value in call.tool_params.items():
         if is_diff(question.change) and name == "content":
             continue
-        lines += wrap(_bound(f"  {reveal(name)}: {show_value(value)}", whole=whole), columns)
+        lines += wrap(_bound(f"  {reveal_value(name)}: {show_value(value)}", whole=whole), columns)
     for reason in (each for each in decision.reasons if each.code != "needs_network"):
         lines += wrap(_bound(f"  · {reveal(reason.text)}", whole=whole), columns)
     if decision.network:
@@ -167,12 +167,10 @@ def _bound(line: str, *, whole: bool) -> str:
 def show_value(value: Any) -> str:
     """A parameter's value in honest text, whole."""
     if isinstance(value, str):
-        return reveal(value)
+        return reveal_value(value)
     if isinstance(value, list):
         return (
-            "["
-            + ", ".join(repr(show_value(item)) if isinstance(item, str) else show_value(item) for item in value)
-            + "]"
+            "[" + ", ".join(repr(reveal(item)) if isinstance(item, str) else show_value(item) for item in value) + "]"
         )
     return reveal(str(value))
 

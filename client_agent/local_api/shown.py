@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from client_agent.approvals.change import count_changes, is_diff
-from client_agent.approvals.honest import reveal, reveal_content, shorten
+from client_agent.approvals.honest import reveal, reveal_content, reveal_value, shorten
 from client_agent.approvals.questions import Question
 from client_agent.journal.audit import describe
 from client_agent.journal.grants import StoredGrant
@@ -43,7 +43,7 @@ def show_line(question: Question, now: float) -> dict[str, Any]:
         "workspace": question.workspace,
         "tool": shorten(call.tool_name, MAX_TARGET_CHARS),
         "kind": spec.name if spec else None,
-        "target": shorten(_describe_exactly(call), MAX_TARGET_CHARS),
+        "target": shorten(_describe_exactly(call), MAX_TARGET_CHARS, reveal_value),
         "risk": decision.risk.name,
         "session": show_session(call.session_id),
         "seconds_left": max(0.0, question.deadline - now),
@@ -104,7 +104,11 @@ def _show_value(name: str, value: Any, *, whole: bool) -> dict[str, Any]:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     limit = MAX_WHOLE_CHARS if whole else MAX_VALUE_CHARS
     left_out = len(text) - 2 * (limit // 2) if len(text) > limit else 0
-    return {"name": shorten(name, MAX_TARGET_CHARS), "value": shorten(text, limit), "left_out": left_out}
+    return {
+        "name": shorten(name, MAX_TARGET_CHARS, reveal_value),
+        "value": shorten(text, limit, reveal_value),
+        "left_out": left_out,
+    }
 
 
 def _show_change(change: str, *, whole: bool) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def show_write(write: Write) -> dict[str, Any]:
     return {
         "id": write.id,
         "workspace": write.workspace,
-        "path": reveal(write.path),
+        "path": reveal_value(write.path),
         "what": what,
         "at": write.at,
         "undoes": write.undoes,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_agent.approvals.honest import reveal, reveal_lines, shorten
+from client_agent.approvals.honest import reveal, reveal_lines, reveal_value, shorten
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,10 @@ def test_nothing_on_one_line_changes_places(text: str) -> None:
 def test_what_is_too_long_is_shown_from_both_ends_and_counted() -> None:
     assert shorten("a" * 10 + "\u202e" + "b" * 10, 8) == "aaaa ⟨13 characters left out⟩ bbbb"
     assert shorten("short\u202e", 8) == "short⟨U+202E⟩"
+
+
+def test_spaces_at_the_ends_of_a_value_are_counted() -> None:
+    assert reveal_value("a.md ") == "a.md⟨1 space⟩"
+    assert reveal_value("  a b  ") == "⟨2 spaces⟩a b⟨2 spaces⟩"
+    assert reveal_value(" " * 50 + "a\n ") == "⟨50 spaces⟩a⏎⟨1 space⟩"
+    assert reveal_value("a  b") == "a  b"

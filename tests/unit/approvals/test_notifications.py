@@ -209,7 +209,7 @@ def test_the_title_holds_no_word_of_the_server() -> None:
     assert compose_title(base) == f"MEDIUM: write_file in w? ({base.short_binding})"
 
 
-@pytest.mark.parametrize("text", ["\x1b[2Kok", "a\u202eb", "a\u200bb", "l\u0455", "a\nb"])
+@pytest.mark.parametrize("text", ["\x1b[2Kok", "a\u202eb", "a\u200bb", "l\u0455", "a\nb", "a.md "])
 def test_the_body_is_honest(text: str) -> None:
     body, whole = compose_body(with_params(path=text))
     assert text not in body

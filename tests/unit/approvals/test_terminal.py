@@ -119,6 +119,11 @@ def test_every_parameter_is_shown_whole_and_honestly() -> None:
     assert all(len(line) <= 60 for line in text.splitlines())
 
 
+def test_spaces_that_nobody_would_see_are_counted() -> None:
+    lines = render(with_params({"path": "notes.md ", "args": ["a ", " "], " n": 5}))
+    assert {"  path: notes.md⟨1 space⟩", "  args: ['a ', ' ']", "  ⟨1 space⟩n: 5"} <= set(lines)
+
+
 def test_a_write_shows_its_diff_with_counts_and_says_what_it_leaves_out() -> None:
     change = "--- a\n+++ a\n@@ -1 +1,60 @@\n-old\n" + "".join(f"+line {n}\n" for n in range(60))
     lines = render(with_params({"path": "a", "content": "not shown twice"}, change))

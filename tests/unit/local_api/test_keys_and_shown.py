@@ -49,6 +49,11 @@ def test_every_text_is_honest_and_what_is_left_out_is_counted() -> None:
     assert whole["parameters"][1]["value"] == "x" * 20_000
 
 
+def test_spaces_at_the_ends_of_a_name_are_counted() -> None:
+    shown = show_question(with_params(path="a.md "), 0.0)
+    assert shown["target"] == shown["parameters"][0]["value"] == "a.md⟨1 space⟩"
+
+
 def test_a_change_takes_the_place_of_the_content() -> None:
     change = "--- a\n+++ a\n@@ -1 +1 @@\n-old\n+n\x1bew\n"
     shown = show_question(with_params(change, path="a", content="n\x1bew\n"), 0.0)
