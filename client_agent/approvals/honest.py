@@ -36,6 +36,11 @@ _EAST_ASIAN = frozenset(
 )  # fmt: skip
 _LATIN = frozenset("ßæœøłđðþħŋəẞÆŒØŁĐÐÞĦŊƏ")  # letters of their own, in use today
 _TYPED_COMPOUNDS = "ำຳ"  # vowels of Thai and Lao that only a compatibility mapping takes apart
+# Marks that languages put on letters, as far as they are named for none of them. All others are lines, dots and signs:
+# under a letter, one passes for the underscore after it.
+_ACCENTS = frozenset(
+    "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030b\u030c\u030f\u0311\u0313\u0314\u0323\u0328\u0342\u0345\u3099\u309a"
+)
 # Letters that are drawn like ASCII ones, or like dashes, bars and slashes: a word of nothing else is a disguise.
 _TWINS = frozenset("авеіјкмнорсѕтухһԁԛԝӏуАВЕЗІЈКМНОРСЅТУХԌԚԜαεικνορτυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧհոսցօՍՏՕԼוןסاهഠဝ一丨丶丿〇ノー")
 _WORD = re.compile(r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+")  # letters and digits, ASCII signs between them
@@ -135,7 +140,7 @@ def _passes_for_another(ch: str, mixed: bool) -> bool:
         return True
     if _script(ch) == "LATIN":  # é, ü, ß are drawn unlike any ASCII letter; ɑ, ı, ʀ and the like are not
         return ch not in _LATIN and not unicodedata.normalize("NFD", ch)[0].isascii()
-    return mixed
+    return mixed or (_script(ch) == "COMBINING" and ch not in _ACCENTS)
 
 
 @lru_cache(maxsize=4096)
