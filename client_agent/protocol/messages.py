@@ -141,7 +141,7 @@ def decode_event(name: str, data: str | bytes) -> Message:
     decoder = _decoders.get(name)
     if decoder is None or _looks_enveloped(data):
         envelope = _open_envelope(data)
-        if isinstance(envelope, _Envelope):
+        if isinstance(envelope, _Envelope) and (decoder is None or envelope.event in _decoders):
             name, body = envelope.event, envelope.data
             decoder = _decoders.get(name)
         elif decoder is None and envelope is not None:

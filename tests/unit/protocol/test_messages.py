@@ -78,7 +78,11 @@ def test_what_is_not_ours_is_ignored(name: str, data: str) -> None:
 
 
 def test_unknown_extra_fields_are_ignored() -> None:
-    assert isinstance(decode_event("tool.execute", json.dumps({**SIGNAL, "new_field": [1]})), ExecutionSignal)
+    for more in ({"new_field": [1]}, {"event": "other"}, {"event": "other", "data": {"tool_id": "other"}}):
+        for data in ({**more, **SIGNAL}, {**SIGNAL, **more}):
+            message = decode_event("tool.execute", json.dumps(data))
+            assert isinstance(message, ExecutionSignal)
+            assert message.tool_id == SIGNAL["tool_id"]
 
 
 @pytest.mark.parametrize("field", ["tool_id", "tool_name", "tool_params"])
