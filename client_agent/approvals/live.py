@@ -34,6 +34,7 @@ class LiveView:
         self._shown_at = now()
         self._warned = False
         self._reason: str | None = None
+        self._astray = False  # the question went away while a reason was being written: its letters answer no other
         self._lifetimes = deque(_LIFETIMES)
         self._rendered: tuple[str, int, list[str]] = ("", 0, [])
         self.message = ""
@@ -52,6 +53,7 @@ class LiveView:
                 self.message = f"{reveal(question.call.tool_name)}: {words}"
                 del self._questions[index]
                 if index == self._at:
+                    self._astray = self.typing
                     self._turn_to(min(index, len(self._questions) - 1))
                 elif index < self._at:
                     self._at -= 1
@@ -60,11 +62,14 @@ class LiveView:
     @property
     def typing(self) -> bool:
         """Whether keys are letters of a reason."""
-        return self._reason is not None
+        return self._reason is not None or self._astray
 
     def press(self, key: str) -> None:
         """A key from the keyboard, an arrow as the terminal spells it."""
-        if self._reason is not None:
+        if self._astray:
+            self._astray = key not in (_ESCAPE, "\r", "\n")
+            self._shown_at = self._now()
+        elif self._reason is not None:
             self._type(key)
         elif self._questions:
             self._act(key)
@@ -109,6 +114,8 @@ class LiveView:
     def _turn_to(self, index: int) -> None:
         self._at, self._scroll, self._warned, self._reason = max(0, index), 0, False, None
         self._shown_at = self._now()
+        if self.message == WARNING:
+            self.message = ""  # it was about the question that was left
 
     # What is seen.
 
@@ -123,6 +130,8 @@ class LiveView:
             head = f"question {self._at + 1} of {len(self._questions)} · {left_s} s left"
             body = self._render(question, columns)
             foot = [piece for line in self._choices(question) for piece in wrap(line, columns)]
+        if self._astray:
+            foot = ["the question you wrote about is gone: [Enter] goes on"]
         foot = [*(wrap(self.message, columns)[:2] if self.message else ()), *foot]
         room = max(1, rows - 2 - len(foot))
         self._scroll = max(0, min(self._scroll, len(body) - room))
@@ -144,8 +153,11 @@ class LiveView:
             return [f"no, because: {reveal(self._reason)}▏", "[Enter] say it  [Esc] back"]
         choices = ["[y] yes, once  [n] no  [r] no, because…", "[Tab] next  [↑ ↓] scroll  [q] leave"]
         if question.grantable:
-            wider = f"[c] yes, and every {show_class(question)} of this session  [a] and everything of it"
-            choices[1:1] = [wider, f"    for {self._lifetimes[0][1]}  [t] longer or shorter"]
+            choices[1:1] = [
+                f"[c] yes, and every {show_class(question)} of this session",
+                "[a] yes, and everything of this session",
+                f"[t] both for {self._lifetimes[0][1]}",
+            ]
         return choices
 
 

@@ -186,17 +186,21 @@ def _diff(change: str, columns: int, *, whole: bool) -> list[str]:
 
 
 def wrap(line: str, columns: int) -> list[str]:
-    """The line in pieces that fit; what goes on says so."""
+    """The line in pieces that fit, between words where there are some; what goes on says so. Nothing is left out."""
     most = max(columns, 20)
     if width(line) <= most:
         return [line]
-    pieces, start, taken = [], 0, 0
+    pieces, start, taken, word = [], 0, 0, 0
     for place, ch in enumerate(line):
         wide = width(ch)
         if taken + wide > most:
-            pieces.append(line[start:place])
-            start, taken = place, len(_GOES_ON)
+            cut = word if word > (start + place) // 2 else place
+            pieces.append(line[start:cut])
+            start, taken = cut, len(_GOES_ON) + width(line[cut:place])
         taken += wide
+        # Never among several spaces: at the end of a line nobody would see how many.
+        if ch == " " and line[place - 1 : place + 2].count(" ") == 1:
+            word = place + 1
     pieces.append(line[start:])
     return [pieces[0], *(_GOES_ON + piece for piece in pieces[1:])]
 

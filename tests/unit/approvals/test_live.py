@@ -92,6 +92,44 @@ def test_a_no_can_be_given_a_reason_and_taken_back_before_it_is_said(screen: Scr
     assert screen.sent == [("q", Answer(outcome=Outcome.REJECTED, reason="not y"))]
 
 
+@pytest.mark.parametrize("end", ["\r", "\x1b"])
+def test_letters_of_a_reason_whose_question_went_away_answer_no_other(screen: Screen, end: str) -> None:
+    screen.view.open(question("q1"))
+    screen.view.open(grantable("q2"))
+    screen.press("r", *"not ")
+    screen.view.close("q1", "timed out")
+    for letter in "yacnr":
+        screen.press(letter)
+    assert screen.view.typing
+    assert "is gone: [Enter]" in screen.text()
+    screen.press(end)
+    assert not screen.view.typing
+    screen.view.press("y")  # too soon
+    assert screen.sent == []
+    screen.press("y")
+    assert [each for each, _ in screen.sent] == ["q2"]
+
+
+def test_nor_those_that_come_later(screen: Screen) -> None:
+    screen.view.open(question("q1"))
+    screen.press("r")
+    screen.view.close("q1", "approved (page)")
+    assert "is gone: [Enter]" in screen.text()
+    screen.view.open(question("q2"))
+    screen.press("y")
+    assert screen.sent == []
+
+
+def test_a_warning_goes_with_the_question_it_was_given_for(screen: Screen) -> None:
+    screen.view.open(grantable("q1"))
+    screen.view.open(grantable("q2"))
+    screen.press("a")
+    screen.press("\t")
+    assert "Press a again" not in screen.text(columns=120)
+    screen.press("a")
+    assert screen.sent == []
+
+
 def test_a_key_that_was_on_its_way_before_the_question_came_answers_nothing(screen: Screen) -> None:
     screen.view.open(question())
     screen.view.press("y")

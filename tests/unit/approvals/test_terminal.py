@@ -14,7 +14,7 @@ import pytest
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.questions import Outcome, Question
-from client_agent.approvals.terminal import Keyboard, TerminalChannel, render, width
+from client_agent.approvals.terminal import Keyboard, TerminalChannel, render, width, wrap
 from client_agent.policy.decision import CallClass, Reason, Risk
 from tests.unit.approvals.test_broker import Clock, question
 
@@ -117,6 +117,16 @@ def test_every_parameter_is_shown_whole_and_honestly() -> None:
     assert "\x1b" not in text
     assert "--output=evil" in text.replace("\n    ↪ ", "")
     assert all(len(line) <= 60 for line in text.splitlines())
+
+
+def test_a_long_line_goes_on_between_words_and_loses_nothing() -> None:
+    text = "  · writes it where others of its kind are, as far as they are known"
+    assert wrap(text, 40) == ["  · writes it where others of its kind ", "    ↪ are, as far as they are known"]
+    for line in (text * 9, "x" * 300, "a " * 200, "ab" + " " * 90 + "c" + " " * 90, "日本 " * 80):
+        pieces = wrap(line, 40)
+        assert all(width(piece) <= 40 for piece in pieces)
+        assert pieces[0] + "".join(piece.removeprefix("    ↪ ") for piece in pieces[1:]) == line
+    assert wrap("path: " + "x" * 30 + "    y", 40)[0].endswith("x    ")  # among several spaces only where it must
 
 
 def test_spaces_that_nobody_would_see_are_counted() -> None:
