@@ -13,11 +13,18 @@ from client_agent.cli.printing import fail, print_json
 if TYPE_CHECKING:
     from client_agent.journal.records import Post
 
-app = typer.Typer(help="Results and answers that the server does not have yet.", no_args_is_help=True)
+app = typer.Typer(help="Results and answers that the server does not have yet.", invoke_without_command=True)
 
 Target = Annotated[
     str, typer.Argument(metavar="ID", help="As `outbox list` shows it; its beginning is enough. Or 'all'.")
 ]
+
+
+@app.callback()
+def outbox(context: typer.Context) -> None:
+    """Results and answers that the server does not have yet."""
+    if context.invoked_subcommand is None:
+        list_posts()
 
 
 @app.command("list")
@@ -60,9 +67,7 @@ def _change(target: str, verb: Literal["retry", "drop"], done: str) -> None:
     """Acts on every post of that name: through the daemon, which owns the outbox, or where none runs, on the file."""
     from client_agent.local_api.client import NoDaemon
 
-    chosen = [post for post in _read() if target == "all" or post.target.startswith(target)]
-    if not chosen and target != "all":
-        fail(f"nothing in the outbox begins with {target!r}: see `client-agent outbox list`", Exit.FAILED)
+    chosen = _choose(_read(), target)
     try:
         changed = _ask_daemon(chosen, verb)
     except NoDaemon:
@@ -70,6 +75,19 @@ def _change(target: str, verb: Literal["retry", "drop"], done: str) -> None:
     typer.echo(f"{done}: {changed}")
     if changed < len(chosen):
         fail(f"{len(chosen) - changed} could not be changed: delivered meanwhile, or no longer kept", Exit.FAILED)
+
+
+def _choose(posts: list[Post], target: str) -> list[Post]:
+    """All, or those of one call or approval: what is dropped cannot be got back."""
+    if target == "all":
+        return posts
+    chosen = [post for post in posts if target and post.target.startswith(target)]
+    exact = [post for post in chosen if post.target == target]
+    if not chosen:
+        fail(f"nothing in the outbox begins with {target!r}: see `client-agent outbox list`", Exit.FAILED)
+    if not exact and len({post.target for post in chosen}) > 1:
+        fail(f"several in the outbox begin with {target!r}: see `client-agent outbox list`", Exit.FAILED)
+    return exact or chosen
 
 
 def _ask_daemon(posts: list[Post], verb: str) -> int:

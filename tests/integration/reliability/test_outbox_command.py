@@ -32,11 +32,11 @@ def outbox(state: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, "outbox", *args], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
-async def fill(state: Path) -> None:
-    """One result that waits, and one the server will never take."""
+async def fill(state: Path, *waiting: str) -> None:
+    """Results that wait, and one the server will never take."""
     with closing(Journal(state)) as journal:
         ledger = journal.recover("w").ledger
-        for tool_id in ("waiting-1", "dead-1"):
+        for tool_id in (*(waiting or ["waiting-1"]), "dead-1"):
             ledger.admit(Call(tool_id=tool_id, tool_name="write_file", tool_params={}), effects=True)
             await ledger.finish(tool_id, CallState.FAILED, b'{"status":"failed"}')
         ledger.outbox.mark_dead(PostKind.RESULT, "dead-1", "the server answered 404: \x1b[31mgone")
@@ -51,6 +51,7 @@ async def test_it_lists_what_waits_and_what_is_dead_with_the_reason(state: Path)
     await fill(state)
     listed = outbox(state, "list").stdout
     assert "waiting-1  result  waiting  w" in listed
+    assert outbox(state).stdout == listed
     assert "the server answered 404" in listed
     assert "\x1b" not in listed
     posts = json.loads(outbox(state, "list", "--json").stdout)["posts"]
@@ -70,6 +71,16 @@ async def test_what_is_dropped_is_gone(state: Path) -> None:
     assert outbox(state, "drop", "all").returncode == 0
     assert read(state) == {}
     assert "nothing waits" in outbox(state, "list").stdout
+
+
+async def test_a_name_that_means_several_or_none_drops_nothing(state: Path) -> None:
+    await fill(state, "a", "a-1", "a-2")
+    for name, why in (("a-", "several"), ("", "nothing")):
+        done = outbox(state, "drop", name)
+        assert (done.returncode, done.stderr.startswith(f"client-agent: {why} in the outbox")) == (1, True), done.stderr
+    assert read(state).keys() == {"a", "a-1", "a-2", "dead-1"}
+    assert outbox(state, "drop", "a").returncode == 0
+    assert read(state).keys() == {"a-1", "a-2", "dead-1"}
 
 
 async def test_a_name_that_is_not_there_is_said(state: Path) -> None:
