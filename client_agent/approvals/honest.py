@@ -52,6 +52,8 @@ _MARKS_AT_ONCE = 3
 # More than any indentation: what follows is meant to be out of sight.
 _BLANKS = re.compile(" {41,}")
 _EDGES = re.compile("^ +| +$")
+_SPELLED_CHARS = 10  # what one character may become: ⟨U+10FFFF⟩
+_MARK_CHARS = 40  # what it takes to say how many are left out
 _OURS = "⟨⟩⏎⇥"  # our own marks, not to be borrowed
 
 
@@ -75,12 +77,22 @@ def reveal_lines(text: str) -> list[str]:
     return [reveal_content(line) for line in text.split("\n")]
 
 
-def shorten(text: str, max_chars: int, show: Callable[[str], str] = reveal) -> str:
+def shorten(text: str, max_chars: int, show: Callable[[str], str] = reveal, hint: str = "") -> str:
     """Beginning and end of a text in honest text; what is left out between them is counted."""
     if len(text) <= max_chars:
         return show(text)
     half = max_chars // 2
-    return f"{show(text[:half])} ⟨{len(text) - 2 * half} characters left out⟩ {show(text[-half:])}"
+    left_out = f"⟨{len(text) - 2 * half} characters left out{hint}⟩"
+    return f"{show(text[:half])} {left_out} {show(text[-half:])}"
+
+
+def fit(text: str, max_chars: int, show: Callable[[str], str] = reveal, hint: str = "") -> str:
+    """The same, no longer than this when it is spelled out. No more is looked at than is shown: it may be very long."""
+    shown = shorten(text, max_chars, show, hint)
+    many = len(text) > max_chars
+    if len(shown) <= max_chars + (len(hint) + _MARK_CHARS if many else 0):
+        return shown
+    return shorten(text, max_chars // _SPELLED_CHARS, show, hint)
 
 
 def spell(ch: str) -> str:

@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import count_changes, is_diff
 from client_agent.approvals.desktop import Desktop, NoService, Note, has_session
-from client_agent.approvals.honest import reveal, reveal_lines, reveal_value
+from client_agent.approvals.honest import fit, reveal, reveal_content, reveal_value
 from client_agent.approvals.questions import Answer, Outcome, Question
 from client_agent.approvals.terminal import show_value
 from client_agent.policy.decision import Risk
@@ -25,7 +25,9 @@ MAX_SHOWN = 3  # at a time: more would hide each other, and the page has room fo
 MAX_BODY_CHARS = 400
 MAX_CHANGED_LINES = 8
 MAX_LINE_CHARS = 100
-_LEFT_OUT = "left out: open the page to see and approve it⟩"  # no other text has this sign unspelled
+MAX_NAME_CHARS = 40
+_HINT = ": open the page to see and approve it"
+_LEFT_OUT = f"left out{_HINT}⟩"  # no other text has this sign unspelled
 # Pressed sooner than this, a button was under the pointer by chance.
 _TOO_SOON_S = 0.5
 _CALL_S = 5.0
@@ -202,34 +204,34 @@ def compose_title(question: Question) -> str:
 
 def compose_body(question: Question) -> tuple[str, bool]:
     """The parameters and the change, in honest text; and whether all of it fitted."""
-    lines = []
     shows_change = is_diff(question.change)
-    for name, value in question.call.tool_params.items():
-        if not (shows_change and name == "content"):
-            lines.append(f"{reveal_value(name)}: {show_value(value)}")
-    text = _cut("\n".join(lines), MAX_BODY_CHARS)
+    params = {
+        name: value for name, value in question.call.tool_params.items() if not (shows_change and name == "content")
+    }
+    lines = _show_params(params, MAX_BODY_CHARS)
+    if len("\n".join(lines)) > MAX_BODY_CHARS:
+        lines = _show_params(params, MAX_BODY_CHARS // len(params))
     if question.decision.network:
-        text += "\n! it would reach the network"
-    body = "\n".join([text, *_changed_lines(question.change)])
+        lines.append("! it would reach the network")
+    body = "\n".join([*lines, *_changed_lines(question.change)])
     return body, _LEFT_OUT not in body
+
+
+def _show_params(params: dict[str, Any], max_chars: int) -> list[str]:
+    """A line each, so long at most."""
+    return [
+        f"{fit(name, MAX_NAME_CHARS, reveal_value, _HINT)}: {show_value(value, max_chars, _HINT)}"
+        for name, value in params.items()
+    ]
 
 
 def _changed_lines(change: str) -> list[str]:
     if not change:
         return []
+    if not is_diff(change):
+        return [fit(change, MAX_BODY_CHARS, reveal, _HINT)]
     added, removed = count_changes(change)
-    lines = (
-        [line for line in reveal_lines(change)[2:] if line[:1] in ("+", "-")] if is_diff(change) else [reveal(change)]
-    )
-    shown = [_cut(line, MAX_LINE_CHARS) for line in lines[:MAX_CHANGED_LINES]]
+    lines = [line for line in change.split("\n")[2:] if line[:1] in ("+", "-")]
+    shown = [fit(line, MAX_LINE_CHARS, reveal_content, _HINT) for line in lines[:MAX_CHANGED_LINES]]
     rest = len(lines) - len(shown)
-    counts = [f"+{added} −{removed} lines"] if is_diff(change) else []
-    return [*counts, *shown, *([f"⟨{rest} changed lines {_LEFT_OUT}"] if rest else [])]
-
-
-def _cut(text: str, most: int) -> str:
-    """Beginning and end of what does not fit."""
-    half = most // 2
-    if len(text) <= most:
-        return text
-    return f"{text[:half]} ⟨{len(text) - 2 * half} characters {_LEFT_OUT} {text[-half:]}"
+    return [f"+{added} −{removed} lines", *shown, *([f"⟨{rest} changed lines {_LEFT_OUT}"] if rest else [])]

@@ -13,13 +13,14 @@ from typing import Any, TextIO
 
 from client_agent.approvals.broker import Broker
 from client_agent.approvals.change import count_changes, is_diff
-from client_agent.approvals.honest import reveal, reveal_lines, reveal_value, shorten
+from client_agent.approvals.honest import fit, reveal, reveal_content, reveal_value, shorten
 from client_agent.approvals.questions import Answer, Outcome, Question, Scope
 
 _MAX_DIFF_LINES = 40
 _MAX_LINE_CHARS = 4_000
 _MAX_SESSION_CHARS = 120
 _MAX_LABEL_CHARS = 200
+_HINT = ": `client-agent approvals watch` shows them"
 # A key that was on its way before the question could be read is no answer to it.
 TOO_SOON_S = 0.3
 _KEYS = {
@@ -137,9 +138,10 @@ def render(question: Question, columns: int = 80, *, whole: bool = False) -> lis
     for name, value in call.tool_params.items():
         if is_diff(question.change) and name == "content":
             continue
-        lines += wrap(_bound(f"  {reveal_value(name)}: {show_value(value)}", whole=whole), columns)
+        shown = show_value(value) if whole else show_value(value, _MAX_LINE_CHARS, _HINT)
+        lines += wrap(f"  {shorten(name, _MAX_LABEL_CHARS, reveal_value)}: {shown}", columns)
     for reason in (each for each in decision.reasons if each.code != "needs_network"):
-        lines += wrap(_bound(f"  · {reveal(reason.text)}", whole=whole), columns)
+        lines += wrap(f"  · {_bound(reason.text, reveal, whole=whole)}", columns)
     if decision.network:
         lines.append("  ! it would reach the network")
     if question.change:
@@ -154,34 +156,38 @@ def _origin(question: Question) -> str:
     return f"{tool} · {'no session' if session is None else f'session {shorten(session, _MAX_SESSION_CHARS)}'}"
 
 
-def _bound(line: str, *, whole: bool) -> str:
-    """Beginning and end of a line that would fill the screen many times over."""
-    left_out = len(line) - _MAX_LINE_CHARS
-    if whole or left_out <= 0:
-        return line
-    half = _MAX_LINE_CHARS // 2
-    said = f" ⟨{left_out} characters left out: `client-agent approvals watch` shows them⟩ "
-    return line[:half] + said + line[-half:]
+def _bound(text: str, show: Callable[[str], str], *, whole: bool) -> str:
+    """Beginning and end of what would fill the screen many times over."""
+    return show(text) if whole else fit(text, _MAX_LINE_CHARS, show, _HINT)
 
 
-def show_value(value: Any) -> str:
-    """A parameter's value in honest text, whole."""
-    if isinstance(value, str):
-        return reveal_value(value)
+def show_value(value: Any, max_chars: int | None = None, hint: str = "") -> str:
+    """A parameter's value in honest text, whole or as much as there is room for."""
+    text, show = (value, reveal_value) if isinstance(value, str) else (_write_out(value), reveal)
+    return show(text) if max_chars is None else fit(text, max_chars, show, hint)
+
+
+def _write_out(value: Any) -> str:
+    """As text that is still to be made honest: what several items make together may act, too."""
     if isinstance(value, list):
-        return (
-            "[" + ", ".join(repr(reveal(item)) if isinstance(item, str) else show_value(item) for item in value) + "]"
-        )
-    return reveal(str(value))
+        return f"[{', '.join(_quote(item) if isinstance(item, str) else _write_out(item) for item in value)}]"
+    return str(value)
+
+
+def _quote(text: str) -> str:
+    """As Python does, but for what it would spell out in its own way."""
+    mark = '"' if "'" in text and '"' not in text else "'"
+    return mark + text.replace("\\", "\\\\").replace(mark, f"\\{mark}") + mark
 
 
 def _diff(change: str, columns: int, *, whole: bool) -> list[str]:
     added, removed = count_changes(change)
-    shown = reveal_lines(change.rstrip("\n"))
-    most = len(shown) if whole else _MAX_DIFF_LINES
-    lines = [piece for line in shown[:most] for piece in wrap(f"  │ {_bound(line, whole=whole)}", columns)]
-    if len(shown) > most:
-        lines.append(f"  │ … {len(shown) - most} more lines: `client-agent approvals watch` shows them")
+    found = change.rstrip("\n").split("\n")
+    most = len(found) if whole else _MAX_DIFF_LINES
+    shown = [f"  │ {_bound(line, reveal_content, whole=whole)}" for line in found[:most]]
+    lines = [piece for line in shown for piece in wrap(line, columns)]
+    if len(found) > most:
+        lines.append(f"  │ … {len(found) - most} more lines: `client-agent approvals watch` shows them")
     return [f"  change: +{added} −{removed} lines", *lines]
 
 

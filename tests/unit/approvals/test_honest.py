@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_agent.approvals.honest import reveal, reveal_lines, reveal_value, shorten
+from client_agent.approvals.honest import fit, reveal, reveal_lines, reveal_value, shorten
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,18 @@ def test_spaces_at_the_ends_of_a_value_are_counted() -> None:
     assert reveal_value("  a b  ") == "⟨2 spaces⟩a b⟨2 spaces⟩"
     assert reveal_value(" " * 50 + "a\n ") == "⟨50 spaces⟩a⏎⟨1 space⟩"
     assert reveal_value("a  b") == "a  b"
+
+
+def test_what_has_to_fit_is_counted_and_looked_at_no_further_than_it_is_shown() -> None:
+    seen: list[int] = []
+
+    def show(text: str) -> str:
+        seen.append(len(text))
+        return reveal(text)
+
+    assert fit("abc", 400) == "abc"
+    assert "⟨999600 characters left out: more⟩" in fit("x" * 1_000_000, 400, show, ": more")
+    assert "⟨999960 characters left out: more⟩" in fit("\u202e" * 1_000_000, 400, show, ": more")
+    assert "⟨260 characters left out⟩" in fit("\u202e" * 300, 400)
+    assert len(fit("\U0010ffff" * 300, 400)) <= 440
+    assert sum(seen) < 1000

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from client_agent.approvals import honest
 from client_agent.approvals.broker import Broker
+from client_agent.approvals.notifications import compose_body
 from client_agent.approvals.questions import Outcome, Question
 from client_agent.approvals.terminal import Keyboard, TerminalChannel, render, width, wrap
 from client_agent.policy.decision import CallClass, Reason, Risk
@@ -117,6 +119,40 @@ def test_every_parameter_is_shown_whole_and_honestly() -> None:
     assert "\x1b" not in text
     assert "--output=evil" in text.replace("\n    ↪ ", "")
     assert all(len(line) <= 60 for line in text.splitlines())
+
+
+def test_two_arguments_written_from_right_to_left_keep_their_places() -> None:
+    assert "  args: ['\u05d0⟨U+0027⟩, '\u05d1']" in render(with_params({"args": ["\u05d0", "\u05d1"]}))
+
+
+LONG = "\u202e" * 500_000
+
+
+@pytest.mark.parametrize(
+    ("params", "change"),
+    [
+        ({"content": LONG}, "(no comparison)"),
+        ({"args": [LONG, "x"]}, ""),
+        ({"path": "a"}, f"--- a\n+++ a\n+{LONG}\n"),
+        ({"path": "a"}, "--- a\n+++ a\n" + "+\u202e\n" * 100_000),
+    ],
+)
+def test_the_daemon_is_not_held_up_by_what_it_does_not_show(
+    monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], change: str
+) -> None:
+    looked_at = 0
+    spell_out = honest._spell_out
+
+    def count(text: str) -> str:
+        nonlocal looked_at
+        looked_at += len(text)
+        return spell_out(text)
+
+    monkeypatch.setattr(honest, "_spell_out", count)
+    long = with_params(params, change)
+    assert "left out" in "".join(render(long)) or "more lines" in "".join(render(long))
+    assert not compose_body(long)[1]
+    assert looked_at < 50_000
 
 
 def test_a_long_line_goes_on_between_words_and_loses_nothing() -> None:
