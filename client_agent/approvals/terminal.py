@@ -21,6 +21,9 @@ _MAX_LINE_CHARS = 4_000
 _MAX_SESSION_CHARS = 120
 _MAX_LABEL_CHARS = 200
 _HINT = ": `client-agent approvals watch` shows them"
+# More than anybody scrolls through; to spell out as much as a file may hold would take minutes.
+_MAX_WHOLE_CHARS = 1_000_000
+_WHOLE_HINT = ": too many for a terminal"
 # A key that was on its way before the question could be read is no answer to it.
 TOO_SOON_S = 0.3
 _KEYS = {
@@ -128,7 +131,7 @@ def _choices(question: Question) -> list[str]:
 
 
 def render(question: Question, columns: int = 80, *, whole: bool = False) -> list[str]:
-    """The question as lines of honest text. What is left out is counted; `whole` leaves out nothing."""
+    """The question as lines of honest text. What is left out is counted; `whole` has room for a file."""
     call, decision = question.call, question.decision
     head = f"── {decision.risk.name} ── {reveal(call.tool_name)} in {question.workspace} ── {question.short_binding} ──"
     lines = ["", *wrap(head, columns)]
@@ -138,7 +141,7 @@ def render(question: Question, columns: int = 80, *, whole: bool = False) -> lis
     for name, value in call.tool_params.items():
         if is_diff(question.change) and name == "content":
             continue
-        shown = show_value(value) if whole else show_value(value, _MAX_LINE_CHARS, _HINT)
+        shown = show_value(value, *_room(whole=whole))
         lines += wrap(f"  {shorten(name, _MAX_LABEL_CHARS, reveal_value)}: {shown}", columns)
     for reason in (each for each in decision.reasons if each.code != "needs_network"):
         lines += wrap(f"  · {_bound(reason.text, reveal, whole=whole)}", columns)
@@ -158,13 +161,19 @@ def _origin(question: Question) -> str:
 
 def _bound(text: str, show: Callable[[str], str], *, whole: bool) -> str:
     """Beginning and end of what would fill the screen many times over."""
-    return show(text) if whole else fit(text, _MAX_LINE_CHARS, show, _HINT)
+    max_chars, hint = _room(whole=whole)
+    return fit(text, max_chars, show, hint)
 
 
-def show_value(value: Any, max_chars: int | None = None, hint: str = "") -> str:
-    """A parameter's value in honest text, whole or as much as there is room for."""
+def _room(*, whole: bool) -> tuple[int, str]:
+    """How many characters a text may have, and what is said where it has more."""
+    return (_MAX_WHOLE_CHARS, _WHOLE_HINT) if whole else (_MAX_LINE_CHARS, _HINT)
+
+
+def show_value(value: Any, max_chars: int, hint: str) -> str:
+    """A parameter's value in honest text, as much of it as there is room for."""
     text, show = (value, reveal_value) if isinstance(value, str) else (_write_out(value), reveal)
-    return show(text) if max_chars is None else fit(text, max_chars, show, hint)
+    return fit(text, max_chars, show, hint)
 
 
 def _write_out(value: Any) -> str:

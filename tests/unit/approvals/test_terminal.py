@@ -121,6 +121,13 @@ def test_every_parameter_is_shown_whole_and_honestly() -> None:
     assert all(len(line) <= 60 for line in text.splitlines())
 
 
+def test_a_whole_question_shows_what_a_file_may_hold_and_counts_what_nobody_would_read() -> None:
+    whole = "".join(render(with_params({"content": "я" * 900_000}), whole=True))
+    assert whole.count("я") == 900_000
+    more = "".join(render(with_params({"content": "x" * 1_500_000}), whole=True))
+    assert "⟨500000 characters left out" in more.replace("    ↪ ", "")
+
+
 def test_two_arguments_written_from_right_to_left_keep_their_places() -> None:
     assert "  args: ['\u05d0⟨U+0027⟩, '\u05d1']" in render(with_params({"args": ["\u05d0", "\u05d1"]}))
 
