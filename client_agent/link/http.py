@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -174,5 +176,19 @@ def headline(response: httpx.Response) -> Answer:
 
 def describe(error: Exception) -> str:
     """What went wrong, in words; without what addresses may hold of user names and passwords."""
-    text = re.sub(r"//[^/@\s]*@", "//", str(error)) or type(error).__name__
+    cause = error.__cause__ if isinstance(error.__cause__, aiohttp.ClientConnectorError) else error
+    told = _describe_connecting(cause) if isinstance(cause, aiohttp.ClientConnectorError) else str(error)
+    text = re.sub(r"//[^/@\s]*@", "//", told) or type(error).__name__
     return f"{text}. {_DISTRUST_HINT}" if "CERTIFICATE_VERIFY_FAILED" in text else text
+
+
+def _describe_connecting(error: aiohttp.ClientConnectorError) -> str:
+    """Who could not be reached and why, in the system's words: aiohttp's are for programmers."""
+    why = error.os_error
+    # The numbers of TLS and of name servers are not the system's; and many addresses tried in vain have none.
+    if why.errno and not isinstance(why, (ssl.SSLError, socket.gaierror)):
+        reason = os.strerror(why.errno)
+    else:
+        reason = why.strerror or str(why)
+    proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+    return f"cannot connect to {proxy}{error.host}:{error.port}: {reason}"

@@ -229,3 +229,15 @@ async def test_a_proxys_password_is_in_no_message(connect: Connect, settings: Li
             assert "hushhush" not in (await sending).detail
     async with connect("https://server.invalid", link) as connection:  # and now it is gone
         assert "hushhush" not in (await connection.post_result("t1", b"{}")).detail
+
+
+async def test_who_could_not_be_reached_is_said_in_plain_words(connect: Connect, settings: Link) -> None:
+    async with Peer() as gone:
+        pass
+    async with connect(gone.url) as connection:
+        detail = (await connection.post_result("t1", b"{}")).detail
+        assert detail == f"cannot connect to 127.0.0.1:{gone.port}: Connection refused"
+    link = msgspec.structs.replace(settings, proxy=gone.url)
+    async with connect("http://server.invalid", link) as connection:
+        detail = (await connection.post_result("t1", b"{}")).detail
+        assert detail == f"cannot connect to the proxy 127.0.0.1:{gone.port}: Connection refused"
