@@ -64,7 +64,8 @@ class Manager(ABC):
         """The text of that file."""
 
     @abstractmethod
-    def register(self, *, start: bool) -> None: ...
+    def register(self) -> None:
+        """Lets it know of the file; nothing is started."""
 
     @abstractmethod
     def unregister(self) -> None: ...
@@ -76,11 +77,20 @@ class Manager(ABC):
     def is_running(self) -> tuple[bool, str]:
         """Whether it runs, and the manager's own words."""
 
-    def install(self, plan: Plan, *, start: bool) -> None:
-        """Writes the file and tells the manager; one that is there is replaced."""
+    def install(self, plan: Plan) -> None:
+        """Writes the file and tells the manager; one that is there is replaced. Nothing is started.
+
+        Where the manager says no, the file is as it was: one that no manager knows would keep `start` from working.
+        """
+        before = self.file.read_bytes() if self.file.exists() else None
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(self.render(plan), encoding=self.encoding)
-        self.register(start=start)
+        try:
+            self.register()
+        except ServiceError as error:
+            self.file.unlink() if before is None else self.file.write_bytes(before)
+            remedy = "nothing was changed; `client-agent start` runs the daemon without a service"
+            raise ServiceError(f"{error.message}\n{remedy}") from None
 
     encoding: ClassVar[str] = "utf-8"
 
@@ -129,9 +139,9 @@ class Systemd(Manager):
     def mention(self, state_dir: Path) -> str:
         return quote_for_systemd(f"{STATE_VARIABLE}={state_dir}")
 
-    def register(self, *, start: bool) -> None:
+    def register(self) -> None:
         _run("systemctl", "--user", "daemon-reload")
-        _run("systemctl", "--user", "enable", *(["--now"] if start else []), f"{LABEL}.service")
+        _run("systemctl", "--user", "enable", f"{LABEL}.service")
 
     def unregister(self) -> None:
         _run("systemctl", "--user", "disable", "--now", f"{LABEL}.service")
@@ -168,9 +178,8 @@ class Launchd(Manager):
             log=escape(str(plan.state_dir / "service.log")),
         )
 
-    def register(self, *, start: bool) -> None:
-        if start:
-            self.start()
+    def register(self) -> None:
+        """It looks into that directory by itself, at the next login."""
 
     def mention(self, state_dir: Path) -> str:
         return _pair(STATE_VARIABLE, str(state_dir))
@@ -207,10 +216,8 @@ class TaskScheduler(Manager):
         arguments = subprocess.list2cmdline([*plan.program[1:], "run"])
         return _fill(self.template, user=escape(user), program=escape(plan.program[0]), arguments=escape(arguments))
 
-    def register(self, *, start: bool) -> None:
+    def register(self) -> None:
         _run("schtasks", "/Create", "/F", "/TN", LABEL, "/XML", str(self.file))
-        if start:
-            self.start()
 
     def unregister(self) -> None:
         _run("schtasks", "/Delete", "/F", "/TN", LABEL)

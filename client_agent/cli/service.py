@@ -34,11 +34,13 @@ def install(
         return
     config.load(config.config_path())  # a service that cannot start is not worth installing
     _warn_of_what_it_does_not_see()
-    if start and not manager.state().running and background.find(config.state_dir()) is not None:
-        from client_agent.cli.lifecycle import stop
+    manager.install(plan)  # before anything is stopped: where it cannot be installed, the daemon goes on as it is
+    if start:
+        if not manager.state().running and background.find(config.state_dir()) is not None:
+            from client_agent.cli.lifecycle import stop
 
-        stop()
-    manager.install(plan, start=start)
+            stop()
+        manager.start()
     typer.echo(f"{manager.file}: installed" + (" and started" if start else ""))
 
 

@@ -157,11 +157,14 @@ def test_one_that_hangs_is_ended_by_the_watchdog(session: Session, server: str) 
     assert session.fact("NRestarts") == "1"
 
 
-def test_without_a_manager_it_is_said_why(home: Home, server: str) -> None:
+def test_without_a_manager_it_is_said_why_and_the_daemon_goes_on_as_it_was(home: Home, server: str) -> None:
     home.env["XDG_RUNTIME_DIR"] = str(home.place / "nowhere")
     home.env.pop("DBUS_SESSION_BUS_ADDRESS", None)
+    pid = home.told("start")["pid"]
     done = home.run("service", "install")
     assert done.returncode == 1
     assert "systemctl --user" in done.stderr
-    assert home.run("service", "uninstall").returncode == 1
+    assert "nothing was changed" in done.stderr
     assert home.run("service", "uninstall").stdout == "no service is installed\n"
+    assert home.told("status", code=None)["pid"] == pid
+    assert home.told("restart")["pid"] != pid  # by itself: there is no service to go through
