@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def init(
     directory: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The directory agents may work in; this one when left out.")
+        Path, typer.Argument(metavar="DIR", help="The directory agents may work in; this one when left out.")
     ] = Path(),
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="The server's base address.", show_default=False)
@@ -36,7 +36,7 @@ def init(
     What is in the configuration already stays as it is. Without a terminal nothing is asked: --server and --project
     must be given, and --login and --start where they are wanted.
     """
-    from client_agent import config
+    from client_agent import background, config
     from client_agent.config_edit import add_workspace
 
     path = config.config_path()
@@ -48,11 +48,13 @@ def init(
     typer.echo(f"  {new.root} ⇄ project {new.project_id} on {new.server}")
     if _wanted(login, "Log in now?"):
         _log_in(new.server)
+    if start is None and background.find(config.state_dir()) is not None:
+        start = False  # it runs, and sees the change by itself
     if _wanted(start, "Start it now?"):
-        from client_agent.cli.lifecycle import restart
+        from client_agent.cli import lifecycle
 
-        restart()
-    _say_next(new)
+        lifecycle.start()
+    _say_next(new, [each.server for each in known.workspaces.values()])
 
 
 def _gather(
@@ -69,7 +71,7 @@ def _gather(
         if missing:
             fail(f"there is no terminal to ask in: give {' and '.join(missing)}")
     servers = [each.server for each in known.workspaces.values()]
-    server = config.check_server(server or _ask("Server", servers[-1] if servers else "http://127.0.0.1:8765"))
+    server = config.check_server(server) if server else _ask_server(servers[-1] if servers else "http://127.0.0.1:8765")
     project = project or _ask("Project on that server", suggested)
     return NewWorkspace(name=name or suggested, root=str(root), project_id=project, server=server)
 
@@ -126,6 +128,18 @@ def _ask(what: str, default: str) -> str:
     return answer.strip()
 
 
+def _ask_server(default: str) -> str:
+    """An address that can be one: a slip of the finger is asked about again."""
+    from client_agent import config
+    from client_agent.errors import ConfigError
+
+    while True:
+        try:
+            return config.check_server(_ask("Server", default))
+        except ConfigError as error:
+            typer.echo(error.message, err=True)
+
+
 def _log_in(server: str) -> None:
     import asyncio
 
@@ -140,7 +154,7 @@ def _known_now() -> Settings:
     return config.load(config.config_path())
 
 
-def _say_next(new: NewWorkspace) -> None:
+def _say_next(new: NewWorkspace, servers: list[str]) -> None:
     from client_agent import background, config
     from client_agent.link.credentials import Credentials
 
@@ -148,8 +162,12 @@ def _say_next(new: NewWorkspace) -> None:
     try:
         Credentials(new.server, config.state_dir()).token()
     except Exception:  # noqa: BLE001
-        steps.append("client-agent login")
-    if background.find(config.state_dir()) is None:
+        others = set(servers) - {new.server}
+        steps.append(f"client-agent login {new.server}" if others else "client-agent login")
+    found = background.find(config.state_dir())
+    if found is None:
         steps.append("client-agent start")
+    elif found.told is not None and new.name not in found.told["workspaces"]:
+        steps.append("client-agent config confirm")  # a daemon that runs lets nobody in without the user's word
     if steps:
         typer.echo(f"next: {', then '.join(f'`{step}`' for step in steps)}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Server = Annotated[
     str | None,
-    typer.Argument(metavar="[URL]", help="The server; the configured one when left out.", show_default=False),
+    typer.Argument(metavar="URL", help="The server; the configured one when left out.", show_default=False),
 ]
 _OK, _UNAUTHORIZED = 200, 401
 

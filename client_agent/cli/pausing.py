@@ -11,7 +11,7 @@ from client_agent.cli.durations import read_seconds
 from client_agent.cli.printing import fail, print_json
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[WORKSPACE]...", help="These; all when left out.", show_default=False)
+    list[str] | None, typer.Argument(metavar="WORKSPACE", help="These; all when left out.", show_default=False)
 ]
 
 

@@ -58,6 +58,8 @@ def test_at_a_terminal_it_asks_and_offers_to_start(home: Home) -> None:
     env = {**home.env, "CLIENT_AGENT_TOKEN": ""}
     with home.server() as url, terminal("init", str(home.place / "src" / "demo"), env=env) as person:
         person.wait_for(r"Server \[http://127.0.0.1:8765\]")
+        person.press("127.0.0.1\r")
+        person.wait_for(r"expected an http")  # and asks again
         person.press(f"{url}\r")
         person.wait_for(r"Project on that server \[demo\]")
         person.press("\r")
@@ -96,6 +98,24 @@ def test_a_second_one_is_added_and_what_was_there_stays_as_it_was(home: Home) ->
         refused = home.run("init", directory, "--server", AWAY, *args)
         assert refused.returncode == 2
     assert home.config.read_text() == before
+
+
+def test_beside_a_daemon_that_runs_it_says_that_the_workspace_waits_for_a_word(home: Home) -> None:
+    (home.place / "other").mkdir()
+    with home.server() as url:
+        home.run("init", "src/demo", "--server", url, "--project", "p")
+        home.run("login", "--token-stdin", stdin=home.token("ann"))
+        pid = home.told("start")["pid"]
+        added = home.run("init", "other", "--server", url, "--project", "q", "--start")
+        assert added.returncode == 0, added.stderr
+        assert added.stdout.endswith("next: `client-agent config confirm`\n")
+        wait_until(lambda: home.told("status", code=None)["configuration"]["pending"])
+        assert home.run("config", "confirm", "--yes").returncode == 0
+        told = home.told("status", code=None)
+        assert (told["pid"], set(told["workspaces"])) == (pid, {"demo", "other"})  # nothing was restarted for it
+        (home.place / "third").mkdir()
+        away = home.run("init", "third", "--server", AWAY, "--project", "r")
+        assert away.stdout.endswith(f"next: `client-agent login {AWAY}`, then `client-agent config confirm`\n")
 
 
 def test_a_linked_configuration_stays_a_link(home: Home) -> None:
