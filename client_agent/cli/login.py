@@ -60,6 +60,8 @@ def whoami(server: Server = None, as_json: AsJson = False) -> None:
     facts = asyncio.run(_who(choose_server(server, settings), settings))
     if as_json:
         print_json(facts)
+    elif facts["kept_in"] is None:
+        fail(facts["problem"], Exit.SERVER)
     else:
         for name, value in facts.items():
             typer.echo(f"{name.replace('_', ' '):12} {'-' if value is None else value}")
@@ -114,9 +116,9 @@ async def _who(url: str, settings: Settings) -> dict[str, Any]:
     from client_agent.errors import LinkError
 
     credentials = _credentials(url)
-    bearer = credentials.token()
     problem = None
     try:
+        bearer = credentials.token()
         async with talking_to(url, settings) as endpoint:
             accepted = await _is_accepted(endpoint, url, settings, bearer)
     except LinkError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import logging
 import os
 import re
 import time
@@ -29,6 +30,7 @@ from client_agent.link.vault import Keyring, TokenSource, Vault, load_keyring
 TOKEN_VARIABLE = "CLIENT_AGENT_TOKEN"  # noqa: S105
 # A token is renewed when a fifth of its life is left, and at the latest so long before its end.
 REFRESH_SHARE, REFRESH_MIN_S = 0.2, 30.0
+_log = logging.getLogger(__name__)
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,16384}")
 _LOCK_LOOK_S = 0.05
 
@@ -199,7 +201,9 @@ class Credentials:
             if error.code == "login_ended":
                 self._ended = old.refresh_token, error
             raise
-        self.source = await asyncio.to_thread(self.store, self._kept)
+        before, self.source = self.source, await asyncio.to_thread(self.store, self._kept)
+        if self.source is TokenSource.FILE and before is TokenSource.KEYRING:
+            _log.warning("the keyring is gone: the token is kept unencrypted in %s", self.file)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -108,7 +108,7 @@ class EventStream:
                 verdict = StreamVerdict(LinkState.RETRYING, Pace.BACKOFF, "the server ended the stream")
             except _TROUBLE as error:
                 verdict = await self._explain(error)
-            await self._pause(await self._with_new_token(verdict, token))
+            await self._pause(await self._with_new_token(verdict, token), token)
 
     async def _open(self, stack: AsyncExitStack, token: str | None) -> httpx.Response:
         """The response to read events from; it lives as long as the stack. Raises _TROUBLE."""
@@ -222,7 +222,7 @@ class EventStream:
         detail = verdict.detail if remedy in verdict.detail else f"{verdict.detail}; {remedy}"
         return msgspec.structs.replace(verdict, detail=detail)
 
-    async def _pause(self, verdict: StreamVerdict) -> None:
+    async def _pause(self, verdict: StreamVerdict, token: str | None) -> None:
         match verdict.pace:
             case Pace.AT_ONCE:
                 wait_s = 0.0
@@ -240,7 +240,7 @@ class EventStream:
             pass
         self._woken.clear()
         if verdict.state is LinkState.UNAUTHORIZED:
-            await self._credentials.renew(self._credentials.known)
+            await self._credentials.renew(token)  # one that a login brought meanwhile is good as it is
 
     def _loudness(self, state: LinkState) -> int:
         """A trouble is told aloud once, not at every try."""

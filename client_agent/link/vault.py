@@ -60,7 +60,7 @@ class Vault:
         try:
             self._load_keyring().set_password(KEYRING_SERVICE, self._origin, text)
         except Exception as error:  # noqa: BLE001 - a keyring's backend raises what it likes
-            _log.warning("no keyring (%s): the token is kept in %s", type(error).__name__, self.file)
+            _log.debug("no keyring: %s", type(error).__name__)  # whoever keeps a token says where it went
             self._write_file(text)
             return TokenSource.FILE
         self.file.unlink(missing_ok=True)

@@ -32,7 +32,8 @@ def test_a_login_by_code_connects_a_running_daemon_and_a_logout_disconnects_it(h
     code, said = log_in_by_code(home, server)
     assert code == 0, said
     assert f"logged in to {server} as ann" in said
-    assert "unencrypted" in said  # there is no keyring here
+    assert said.count(str(home.state / "tokens")) == 1  # there is no keyring here, and that is said once
+    assert "unencrypted" in said
     wait_until(lambda: home.run("status").returncode == 0)
     told = home.told("whoami")
     assert (told["user"], told["accepted"], told["kept_in"], told["renewable"]) == ("ann", True, "file", True)
@@ -40,6 +41,8 @@ def test_a_login_by_code_connects_a_running_daemon_and_a_logout_disconnects_it(h
     wait_until(lambda: home.told("status", code=None)["workspaces"]["demo"]["state"] == "unauthorized")
     missing = home.run("whoami")
     assert (missing.returncode, "client-agent login" in missing.stderr) == (4, True)
+    told = home.told("whoami", code=4)
+    assert (told["user"], told["kept_in"], "client-agent login" in told["problem"]) == (None, None, True)
 
 
 def test_a_login_that_is_turned_down_leaves_nothing(home: Home, server: str) -> None:

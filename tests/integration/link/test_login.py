@@ -111,6 +111,20 @@ async def test_a_token_the_server_no_longer_takes_is_renewed_once_and_kept(serve
     assert again.tokens.refresh_token != tokens.refresh_token
 
 
+async def test_a_token_that_a_login_brought_is_used_as_it_is(server: Server, tmp_path: Path) -> None:
+    credentials = kept(server.url, tmp_path)
+    async with ServerConnection(Link(), server.url, "p", credentials) as connection, asyncio.timeout(20):
+        listening = asyncio.create_task(anext(connection.events(), None))
+        await connection.wait_until(lambda status: status.state is LinkState.UNAUTHORIZED)
+        tokens = await obtain(server)
+        await credentials.keep(tokens)
+        await connection.reload_credentials()
+        await connection.wait_until(lambda status: status.state is LinkState.CONNECTED)
+        listening.cancel()
+    assert credentials.tokens is not None
+    assert credentials.tokens.refresh_token == tokens.refresh_token
+
+
 async def test_a_token_whose_end_is_near_is_renewed_before(server: Server, tmp_path: Path) -> None:
     tokens = await obtain(server)
     credentials = kept(server.url, tmp_path)

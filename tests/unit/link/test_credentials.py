@@ -85,17 +85,35 @@ def test_a_token_that_no_header_may_hold_is_refused_and_not_repeated(tmp_path: P
     assert bad not in caught.value.message
 
 
-def test_without_a_keyring_the_token_is_kept_in_a_private_file_and_that_is_said(
+def test_without_a_keyring_the_token_is_kept_in_a_private_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     credentials = made(tmp_path / "state", BrokenRing())
     assert credentials.store(Tokens(TOKEN + "\n")) is TokenSource.FILE
     (kept,) = (tmp_path / "state" / "tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
-    assert str(kept) in caplog.text
     assert TOKEN not in caplog.text
     assert credentials.token() == TOKEN
+
+
+async def test_a_renewed_token_that_the_keyring_no_longer_takes_is_said_to_be_in_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rings: list[Ring] = [Ring()]
+    credentials = Credentials(SERVER, tmp_path, env={}, load_keyring=lambda: rings[-1])
+    credentials.store(Tokens(TOKEN, refresh_token="again"))
+    await credentials.reload()
+
+    async def refresh(_: str) -> Tokens:
+        rings.append(BrokenRing())
+        return Tokens("a.new.token", refresh_token="and-again")
+
+    credentials.refresh = refresh
+    assert await credentials.renew(TOKEN)
+    assert f"unencrypted in {credentials.file}" in caplog.text
+    assert "a.new.token" not in caplog.text
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
