@@ -20,10 +20,9 @@ from client_agent.bundle import own_command
 from client_agent.errors import ClientAgentError
 from client_agent.journal.database import prepare_directory
 from client_agent.journal.lock import LOCK_FILE, find_holder
-from client_agent.local_api.client import NoDaemon, connecting
+from client_agent.local_api.client import ANSWER_S, NoDaemon, connecting
 
 START_LOG = "start.log"
-_ANSWER_S = 5.0
 _LOOK_S = 0.02
 _TAIL_BYTES = 4_000
 
@@ -62,7 +61,7 @@ def find(state_dir: Path) -> Found | None:
 def ask_status(state_dir: Path, *, glance: bool = True) -> dict[str, Any] | None:
     """What the daemon says of itself; at a glance, only what it has at hand. None when nobody answers."""
     try:
-        with connecting(state_dir, timeout_s=_ANSWER_S) as daemon:
+        with connecting(state_dir, timeout_s=ANSWER_S) as daemon:
             told: dict[str, Any] = daemon.request("status", glance=glance)
             return told
     except NoDaemon:
@@ -117,7 +116,7 @@ def stop(state_dir: Path, *, timeout_s: float, on_wait: Callable[[dict[str, Any]
 
     `on_wait` is told, about once a second, what it is still doing.
     """
-    with connecting(state_dir, timeout_s=_ANSWER_S) as daemon:
+    with connecting(state_dir, timeout_s=ANSWER_S) as daemon:
         daemon.request("stop")
     told_at = time.monotonic()
     for now in _looks(timeout_s):

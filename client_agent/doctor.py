@@ -20,11 +20,12 @@ from client_agent import config
 from client_agent.assembly import check_settings
 from client_agent.errors import ClientAgentError, ConfigError
 from client_agent.journal.database import JOURNAL
+from client_agent.journal.lock import find_holder
 from client_agent.journal.reader import Reader
 from client_agent.journal.verification import verify
 from client_agent.link.credentials import Credentials
 from client_agent.link.probe import Probe, probe
-from client_agent.local_api.client import NoDaemon, connecting
+from client_agent.local_api.client import ANSWER_S, NoDaemon, connecting
 from client_agent.sandbox import Confinement, NoMechanism, detect, login_shell_path
 
 SKEW_WARN_S = 30.0
@@ -90,13 +91,16 @@ class Doctor:
 
     async def _look_at_daemon(self) -> list[Finding]:
         def ask() -> dict[str, Any]:
-            with connecting(self._state_dir) as daemon:
+            with connecting(self._state_dir, timeout_s=ANSWER_S) as daemon:
                 told: dict[str, Any] = daemon.request("status")
                 return told
 
         try:
             told = await asyncio.to_thread(ask)
         except NoDaemon as error:
+            if (holder := find_holder(self._state_dir)) is not None:
+                text = f"process {holder} is there and does not answer: it starts, stops or hangs"
+                return [Finding("daemon", Level.FAIL, text, "`client-agent stop --force`, then `client-agent start`")]
             return [Finding("daemon", Level.WARN, error.message, "`client-agent start`")]
         findings = [Finding("daemon", Level.OK, f"runs, version {told['version']}, process {told['pid']}")]
         for name, each in told["workspaces"].items():
@@ -201,9 +205,14 @@ def _judge(server: str, found: Probe) -> Iterator[Finding]:
         yield Finding(f"server {server}", Level.FAIL, found.problem, remedy)
         return
     scheme = "TLS is good" if server.startswith("https:") else "not encrypted"
-    yield Finding(f"server {server}", Level.OK, f"answers {found.status}; {scheme}")
+    if found.status is not None and found.status >= 500:  # noqa: PLR2004
+        remedy = "nothing to be done here: whoever runs it should look"
+        yield Finding(f"server {server}", Level.WARN, f"answers with status {found.status}; {scheme}", remedy)
+    else:  # without a token even a good one says 401 or 404
+        yield Finding(f"server {server}", Level.OK, f"answers; {scheme}")
     if found.skew_s is None:
-        yield Finding(f"clock of {server}", Level.WARN, "the server does not say what time it is", "")
+        remedy = "compare this machine's clock with another one"
+        yield Finding(f"clock of {server}", Level.WARN, "the server does not say what time it is", remedy)
         return
     ahead = "ahead of" if found.skew_s > 0 else "behind"
     off = abs(found.skew_s)

@@ -15,11 +15,11 @@ _CONNECTED = "connected"
 def show_status(*, as_json: bool) -> Exit:
     """Prints it; the exit code says it in short."""
     from client_agent import config
-    from client_agent.local_api.client import NoDaemon, connecting
+    from client_agent.local_api.client import ANSWER_S, NoDaemon, connecting
 
     state_dir = config.state_dir()
     try:
-        with connecting(state_dir) as daemon:
+        with connecting(state_dir, timeout_s=ANSWER_S) as daemon:
             told = daemon.request("status")
     except NoDaemon as error:
         return _show_absence(state_dir, error.message, as_json=as_json)
@@ -80,9 +80,9 @@ def _describe_configuration(told: dict[str, Any]) -> list[str]:
 
 def _describe_workspace(name: str, each: dict[str, Any]) -> list[str]:
     detail = f": {each['detail']}" if each["detail"] else ""
-    heard = f", last heard {each['last_byte_at']}" if each["last_byte_at"] else ""
+    heard = f", last heard {_to_the_second(each['last_byte_at'])}" if each["last_byte_at"] else ""
     lines = [
-        f"  {name}: {each['state']}{detail} since {each['since']}{heard}",
+        f"  {name}: {each['state']} since {_to_the_second(each['since'])}{heard}{detail}",
         f"    {each['root']} ⇄ project {each['project_id']} on {each['server']}",
         f"    commands: {_describe_sandbox(each['sandbox'])}",
         f"    open calls: {each['calls_open']}  not delivered yet: {each['outbox']}",
@@ -107,6 +107,11 @@ def _describe_sandbox(sandbox: dict[str, Any] | None) -> str:
         return f"refused, since nothing confines them: {sandbox['reason']}. {sandbox['remedy']}"
     confined = f"confined by {sandbox['name']} ({', '.join(sandbox['parts'])})"
     return f"! {'; '.join(sandbox['gaps'])} [{confined}]" if sandbox["gaps"] else confined
+
+
+def _to_the_second(moment: str) -> str:
+    """2026-01-31T12:00:00.123456Z without what nobody reads."""
+    return f"{moment.partition('.')[0].removesuffix('Z')}Z"
 
 
 def _time(seconds: float) -> str:

@@ -14,6 +14,7 @@ from client_agent.errors import UserError
 from client_agent.local_api.address import ADDRESS_FILE, Address, reachable_path
 
 TIMEOUT_S = 30.0
+ANSWER_S = 5.0  # for what a daemon has at hand: one that takes longer hangs
 
 
 class NoDaemon(UserError):

@@ -88,6 +88,16 @@ async def test_a_missing_directory_is_named(place: Place) -> None:
     assert str(place.root) in found.text
 
 
+async def test_a_daemon_that_is_there_and_does_not_answer_fails_and_none_is_only_said(place: Place) -> None:
+    none = await place.find("daemon")
+    assert (none.level, none.remedy) == (Level.WARN, "`client-agent start`")
+    with contextlib.closing(Journal(place.state)):  # holds the directory, as a daemon does
+        silent = await place.find("daemon")
+    assert silent.level is Level.FAIL
+    assert str(os.getpid()) in silent.text
+    assert "stop --force" in silent.remedy
+
+
 async def test_a_server_that_is_down_fails_and_one_that_answers_is_well(place: Place) -> None:
     assert (await place.find("server")).level is Level.FAIL
     async with server_with_clock(timedelta()) as (url, sent):
