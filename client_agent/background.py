@@ -107,8 +107,9 @@ def _spawn(state_dir: Path, config_path: Path) -> subprocess.Popen[bytes]:
 
 
 def _last_words(state_dir: Path) -> str:
+    """Why it ended, without what it said before; all it said where it gave no reason."""
     words = (state_dir / START_LOG).read_bytes()[-_TAIL_BYTES:].decode("utf-8", "replace")
-    return words.strip().removeprefix("client-agent: ")
+    return f"\n{words}".rpartition("\nclient-agent: ")[2].strip()
 
 
 def stop(state_dir: Path, *, timeout_s: float, on_wait: Callable[[dict[str, Any]], None]) -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from client_agent import __version__
 from client_agent.cli.app import app
-from client_agent.cli.exits import Exit
+from client_agent.cli.exits import MEANINGS
 
 Command = TyperCommand | TyperGroup
 _FILES = {
@@ -38,7 +38,7 @@ def write_manual() -> Iterator[str]:
         yield from _describe(name, command)
     yield from _terms("ENVIRONMENT", _VARIABLES)
     yield from _terms("FILES", _FILES)
-    yield from _terms("EXIT STATUS", {str(each.value): each.name.lower().replace("_", " ") for each in Exit})
+    yield from _terms("EXIT STATUS", {str(code.value): meaning for code, meaning in MEANINGS.items()})
 
 
 def _walk(group: TyperGroup, above: tuple[str, ...]) -> Iterator[tuple[str, Command]]:

@@ -45,6 +45,6 @@ def _code_of(error: BaseException) -> int:
         return Exit.ALREADY_RUNNING
     if code == "not_started":
         return int(error.exit_code)  # type: ignore[attr-defined]
-    if isinstance(error, UserError):
+    if isinstance(error, UserError) or code == "downgrade":  # a newer program's files stay newer: no use to try again
         return Exit.USAGE
     return Exit.SERVER if isinstance(error, LinkError) else Exit.FAILED

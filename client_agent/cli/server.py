@@ -22,7 +22,7 @@ SecretFile = Annotated[
 def server(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 8765,
     database: Annotated[
         str | None, typer.Option(metavar="URL", help="SQLAlchemy address of the database.", show_default=False)
     ] = None,

@@ -53,7 +53,8 @@ def describe(told: dict[str, Any]) -> list[str]:
     for name, each in told["workspaces"].items():
         lines += _describe_workspace(name, each)
     if told["questions"]:
-        lines.append(f"  {told['questions']} questions wait for you: `client-agent approvals watch`, `client-agent ui`")
+        count = "1 question waits" if told["questions"] == 1 else f"{told['questions']} questions wait"
+        lines.append(f"  {count} for you: `client-agent approvals watch`, `client-agent ui`")
     lines += [
         f"  session {reveal(pause['session_id'] or '-')} in {pause['workspace']} is paused: you refused "
         f"{pause['what']} three times; `client-agent approvals resume` lets it ask again"

@@ -173,6 +173,7 @@ def test_config_check_names_what_is_wrong(home: Path, workspace: Path) -> None:
         (("call", "read_file", "{not json", "--workspace", "."), "not a usable request"),
         (("run",), "no such file"),
         (("run", "--server", "http://127.0.0.1:1"), "go together"),
+        (("server", "--port", "99999"), "--port"),
     ],
 )
 def test_a_mistake_gets_a_clear_word_and_exit_code_2(home: Path, args: tuple[str, ...], words: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -87,6 +89,16 @@ def test_why_it_cannot_start_is_said_with_the_daemons_own_exit_code(home: Home, 
     broken = home.run("start")
     assert (broken.returncode, "did you mean 'root'?" in broken.stderr) == (2, True)
     assert home.run("status").returncode == 6
+
+
+def test_what_a_newer_program_wrote_is_refused_in_words_that_no_supervisor_tries_again(home: Home, server: str) -> None:
+    home.told("start")
+    home.run("stop")
+    with closing(sqlite3.connect(home.state / "journal.sqlite3")) as journal:
+        journal.execute("PRAGMA user_version = 1000")
+    refused = home.run("start")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"client-agent: {home.state / 'journal.sqlite3'} was written by a newer")
 
 
 def test_a_server_that_is_not_there_is_not_called_connected(home: Home, tmp_path: Path) -> None:

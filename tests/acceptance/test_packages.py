@@ -113,6 +113,7 @@ def test_the_debian_package_is_installed_used_and_removed(built: Path, tmp_path:
     run(*dpkg, "--install", package, env=path)
     manual = gzip.decompress((root / "usr/share/man/man1/client-agent.1.gz").read_bytes()).decode()
     assert "\n.SS client\\-agent approvals watch\n" in manual
+    assert "Another daemon uses the same state directory." in manual
     script = root / "usr/share/bash-completion/completions/client-agent"
     assert "client-agent" in run("bash", "-c", f'source "{script}"; complete -p client-agent', env=home)
     use(root / "usr/bin/client-agent", tmp_path, home)
