@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from client_agent.cli.exits import Exit
 from client_agent.cli.printing import fail, print_json
+
+if TYPE_CHECKING:
+    from client_agent.config import Link
 
 app = typer.Typer(help="Check the configuration, and confirm what a change of it allows.", no_args_is_help=True)
 
@@ -36,6 +39,7 @@ def check(
     try:
         settings = config.load(path)
         check_settings(settings)
+        _check_link(path, settings.link)
     except ConfigError as error:
         if not as_json:
             raise
@@ -49,6 +53,28 @@ def check(
         typer.echo(f"  {name}: {workspace.root} → project {workspace.project_id} on {workspace.server}")
     if not settings.workspaces:
         typer.echo("  no workspaces yet: add a [workspaces.NAME] table (see config.example.toml)")
+
+
+def _check_link(path: Path, link: Link) -> None:
+    """A proxy or authority that cannot be used: the daemon only finds out when it connects. Raises ConfigError."""
+    from yarl import URL
+
+    from client_agent.errors import ConfigError
+    from client_agent.link.proxy import choose_proxy
+    from client_agent.link.trust import make_trust
+
+    problems = []
+    try:
+        choose_proxy(link, URL("http://server.invalid"), env={})
+    except ConfigError as error:
+        problems.append(f"{path}: {error.message}")
+    try:
+        if link.ca_file:
+            make_trust(link)
+    except ConfigError as error:
+        problems.append(f"{path}: {error.message}")
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
 @app.command()

@@ -162,6 +162,11 @@ def test_config_check_names_what_is_wrong(home: Path, workspace: Path) -> None:
     done = run("config", "check", "--json")
     assert done.returncode == 2
     assert "did you mean 'link'?" in json.loads(done.stdout)["problems"][0]
+    (home / "config.toml").write_text('[link]\nproxy = "socks9://hush@x"\nca_file = "/no/such.pem"\n')
+    done = run("config", "check", "--json")
+    assert done.returncode == 2
+    proxy, authority = json.loads(done.stdout)["problems"]
+    assert ("link.proxy" in proxy, "hush" in proxy, "link.ca_file" in authority) == (True, False, True)
 
 
 @pytest.mark.parametrize(
