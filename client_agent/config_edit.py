@@ -19,7 +19,7 @@ from client_agent.errors import ConfigError
 
 _HEADER = (
     "client-agent configuration. `client-agent config check` says what is wrong with it.",
-    "Every key there is, with a comment: config.example.toml in the documentation.",
+    "`client-agent config example` shows every key there is, with a comment.",
 )
 _COMMENTS = {
     "root": "The directory. Nothing outside of it is ever read or written.",

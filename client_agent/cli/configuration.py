@@ -52,7 +52,16 @@ def check(
     for name, workspace in settings.workspaces.items():
         typer.echo(f"  {name}: {workspace.root} → project {workspace.project_id} on {workspace.server}")
     if not settings.workspaces:
-        typer.echo("  no workspaces yet: add a [workspaces.NAME] table (see config.example.toml)")
+        typer.echo("  no workspaces yet: `client-agent init` adds one (see `client-agent config example`)")
+
+
+@app.command()
+def example() -> None:
+    """Print a configuration with every key there is, each with a comment."""
+    name = "config.example.toml"
+    package = Path(__file__).parents[1]
+    installed = package / name
+    typer.echo((installed if installed.exists() else package.parent / name).read_text(encoding="utf-8"), nl=False)
 
 
 def _check_link(path: Path, link: Link) -> None:

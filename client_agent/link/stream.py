@@ -231,7 +231,7 @@ class EventStream:
             case Pace.SLOW:
                 wait_s = self._backoff.slow_s(verdict.at_least_s)
         detail = self._credentials.mask(verdict.detail)
-        _log.log(self._loudness(verdict.state), "%s: %s; next try in %.1f s", verdict.state, detail, wait_s)
+        _log.log(self._loudness(verdict), "%s: %s; next try in %.1f s", verdict.state, detail, wait_s)
         self._status.post(verdict.state, detail, retry_in_s=wait_s)
         try:
             async with asyncio.timeout(wait_s):
@@ -242,6 +242,8 @@ class EventStream:
         if verdict.state is LinkState.UNAUTHORIZED:
             await self._credentials.renew(token)  # one that a login brought meanwhile is good as it is
 
-    def _loudness(self, state: LinkState) -> int:
-        """A trouble is told aloud once, not at every try."""
-        return logging.DEBUG if state is self._status.current.state else logging.WARNING
+    def _loudness(self, verdict: StreamVerdict) -> int:
+        """A trouble is told aloud once, not at every try; to connect anew at once is none."""
+        if verdict.state is self._status.current.state:
+            return logging.DEBUG
+        return logging.INFO if verdict.pace is Pace.AT_ONCE else logging.WARNING

@@ -147,6 +147,11 @@ def test_paths_shows_where_things_are(home: Path) -> None:
     assert "(not there yet)" in run("paths").stdout
 
 
+def test_the_example_configuration_can_be_printed_and_is_good(home: Path, workspace: Path) -> None:
+    (home / "config.toml").write_text(run("config", "example").stdout.replace("~/src/example", str(workspace)))
+    assert run("config", "check").returncode == 0
+
+
 def test_config_check_names_what_is_wrong(home: Path, workspace: Path) -> None:
     done = run("config", "check")
     assert done.returncode == 2

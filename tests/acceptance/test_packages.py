@@ -67,6 +67,7 @@ def use(program: Path, tmp_path: Path, env: Mapping[str, str]) -> None:
         return json.loads(output)["result"]
 
     assert "Type=notify" in run(program, "service", "install", "--print", env=env)
+    assert run(program, "config", "example", env=env) == (PROJECT / "config.example.toml").read_text("utf-8")
     assert call("read_file", path="a.md")["content"] == "hello\n"
     listed = call("execute_command", command="ls")
     assert listed["stdout"] == "a.md\n"
