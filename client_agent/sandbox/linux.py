@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import marshal
 import os
 import socket
@@ -21,7 +22,7 @@ from client_agent.errors import InvalidParameters, Unavailable
 from client_agent.sandbox.environment import user_name
 from client_agent.sandbox.jobs import Access, Ended, Limits, Network
 from client_agent.sandbox.launcher.cell import HOME
-from client_agent.sandbox.protected import GUARDED_IN_GIT, WORKTREES, ProtectedPaths
+from client_agent.sandbox.protected import COMMON_DIRECTORY, GUARDED_IN_GIT, WORKTREES, ProtectedPaths
 
 MAX_REQUEST_BYTES = 150_000
 START_TIMEOUT_S = 15
@@ -29,6 +30,7 @@ END_TIMEOUT_S = 0.5
 _SEND_RETRY_S = 0.002
 _MESSAGE_BYTES = 4096
 _SMALL_FILE_BYTES = 1_000_000
+_VAR_TMP = "/var/tmp"
 _INSIDE_ID = 1000  # what the superuser's own id is called inside, where it has no power
 
 SYSTEM_DIRECTORIES = (
@@ -87,6 +89,8 @@ def compose_plan(
     """Everything a launcher needs to know, as plain values."""
     found = workspace.stat()
     read_only, links = _system(toolchains)
+    if not str(workspace).startswith(f"{_VAR_TMP}/"):
+        links.append((_VAR_TMP, "/tmp"))
     writable = profile.access is Access.WRITABLE
     plan = {
         "workspace": str(workspace),
@@ -113,14 +117,16 @@ def compose_plan(
     }
     if writable:
         plan["barred"] = sorted(str(workspace / name) for name in placeholders - protected.hidden)
-        _guard_git(workspace, protected.git - placeholders, plan)
+        pinned = _guard_git(workspace, protected.git - placeholders, plan)
+        pinned.update(*(_parents(workspace / path, workspace) for path in protected.tied))
+        plan["pinned"] = sorted(map(str, pinned))
     return plan
 
 
 def _system(toolchains: Sequence[Path]) -> tuple[list[str], list[tuple[str, str]]]:
     """The machine's programs and libraries: directories to show, and links to make where the machine has links."""
     shown: list[str] = []
-    links: list[tuple[str, str]] = [("/var/tmp", "/tmp")]
+    links: list[tuple[str, str]] = []
     for path in SYSTEM_DIRECTORIES:
         if os.path.islink(path) and os.path.dirname(path) == "/":
             links.append((path, os.readlink(path)))
@@ -164,37 +170,72 @@ def _etc_files(network: Network) -> list[tuple[str, bytes]]:
     return files
 
 
-def _guard_git(workspace: Path, found: set[str], plan: dict[str, Any]) -> None:
+def _guard_git(workspace: Path, found: set[str], plan: dict[str, Any]) -> set[Path]:
     """What runs on its own account when the user next calls git may be read, and not changed.
 
-    A mount point can be neither moved nor removed, so that pinning the directories above keeps all of it in its place.
+    Returns what is to be pinned: a mount point can be neither moved nor removed, so that pinning the directories above
+    keeps all of it in its place.
     """
     pinned: set[Path] = set()
     for relative in sorted(found):
         path = workspace / relative
-        if path.is_symlink():
-            raise Unavailable(f"{relative!r} is a symbolic link, which cannot be kept from being replaced")
-        pinned |= {parent for parent in path.parents if parent != workspace and parent.is_relative_to(workspace)}
+        pinned |= _parents(path, workspace)
         if not path.is_dir():
             plan["locked"].append(str(path))
             continue
         pinned.add(path)
         plan["repositories"].append(str(path))
-        _fill_git(path)
-        plan["locked"] += [str(path / name) for name in GUARDED_IN_GIT if (path / name).exists()]
-    plan["pinned"] = sorted(map(str, pinned))
+        there = [name for name in GUARDED_IN_GIT if (path / name).exists()]
+        if path.parent.name != WORKTREES and not {"hooks", "config", COMMON_DIRECTORY}.issubset(there):
+            raise Unavailable(f"{relative!r} changes while it is to be guarded")
+        plan["locked"] += [str(path / name) for name in there]
+    return pinned
 
 
-def _fill_git(path: Path) -> None:
-    """Makes what git would read and nobody has made yet: only what is there can be kept from being made."""
-    common = path
-    if path.parent.name == WORKTREES:  # its hooks and configuration are those of its repository
-        common = path.parent.parent
-    else:
+def _parents(path: Path, workspace: Path) -> set[Path]:
+    """The directories between a path and the workspace."""
+    return {parent for parent in path.parents if parent != workspace and parent.is_relative_to(workspace)}
+
+
+def fill_git(workspace: Path, found: set[str]) -> list[str]:
+    """Makes what git would read and nobody has made yet: only what is there can be kept from being made.
+
+    Returns the repositories that have their hooks and configuration in themselves.
+    """
+    filled: list[str] = []
+    for relative in sorted(found):
+        path = workspace / relative
+        try:
+            _refuse_links(workspace, relative, *(f"{relative}/{name}" for name in GUARDED_IN_GIT))
+            if path.is_dir() and _fill_repository(path):
+                filled.append(relative)
+        except PermissionError:
+            raise Unavailable(f"{relative!r} cannot be used, so that it could not be guarded") from None
+    return filled
+
+
+def _refuse_links(workspace: Path, *names: str) -> None:
+    for name in names:
+        if os.path.islink(workspace / name):
+            raise Unavailable(f"{name!r} is a symbolic link, which cannot be kept from being replaced")
+
+
+def _fill_repository(path: Path) -> bool:
+    is_whole = path.parent.name != WORKTREES  # a worktree's hooks and configuration are those of its repository
+    common = path if is_whole else path.parent.parent
+    if is_whole:
         (path / "hooks").mkdir(exist_ok=True)
+        _make_empty(path / "config")
     config = common / "config"
     if config.is_file() and b"worktreeconfig" in config.read_bytes().lower():
-        (path / "config.worktree").touch()
+        _make_empty(path / "config.worktree")
+    return is_whole
+
+
+def _make_empty(path: Path) -> None:
+    """Unless something has the name: nothing that is there is followed."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
 def resource_limits(limits: Limits) -> dict[str, tuple[int, int]]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +13,12 @@ from client_agent.errors import Unavailable
 from client_agent.sandbox.environment import user_name
 from client_agent.sandbox.jobs import Access, Ended, Job, Limits, Mechanism, Network
 from client_agent.sandbox.launcher.cell import HOME
-from client_agent.sandbox.linux import Launcher, Profile, compose_plan, visible_directories
+from client_agent.sandbox.linux import Launcher, Profile, compose_plan, fill_git, visible_directories
 from client_agent.sandbox.placeholders import Placeholders
-from client_agent.sandbox.protected import COMMON_DIRECTORY, WORKTREES, IsProtected, ProtectedPaths
+from client_agent.sandbox.protected import IsProtected, ProtectedPaths
 
 IDLE_S = 60
+_START_ATTEMPTS = 5
 _PLACEHOLDERS = (".git", ".client-agent.toml")
 _RESOLV_CONF = "/etc/resolv.conf"
 
@@ -59,7 +59,6 @@ class Namespaces:
         self._resting: asyncio.Task[None] | None = None
         self._resolver_stamp = 0
         self._identity = (0, 0)
-        self._known_detours: set[str] = set()
         self._lock = asyncio.Lock()
 
     async def open(self) -> None:
@@ -91,22 +90,8 @@ class Namespaces:
             await self._refresh()
             launcher = await self._launcher(Profile(job.access, job.network))
             call, ended = await launcher.run(job.argv, environment, str(directory), fds, is_lasting=job.is_lasting)
-        if job.access is Access.WRITABLE:
-            ended.add_done_callback(lambda _: self._remove_detours())
         self._rest_later()
         return Running(launcher, call, ended)
-
-    def _remove_detours(self) -> None:
-        """Takes away what a command may have made to lead git past its configuration.
-
-        Nothing can be put in this file's place beforehand: git does not bear an empty one.
-        """
-        for relative in self._protected.git - self._placeholders.names:
-            detour = self._workspace / relative / COMMON_DIRECTORY
-            is_rightful = detour.parent.parent.name == WORKTREES  # every worktree has one
-            if not is_rightful and str(detour) not in self._known_detours:
-                with contextlib.suppress(OSError):
-                    detour.unlink(missing_ok=True)
 
     async def _refresh(self) -> None:
         """Sees to it that what launchers show and hide is what must be shown and hidden now."""
@@ -125,8 +110,20 @@ class Namespaces:
             if launcher.is_alive:
                 return launcher
             await self._retire([profile])  # it died
+        for _ in range(_START_ATTEMPTS):
+            launcher = await self._start_launcher(profile)
+            if not await asyncio.to_thread(self._protected.has_changed):
+                self._launchers[profile] = launcher
+                return launcher
+            await launcher.close()  # what it was told to hide is no longer what there is
+        raise Unavailable("what must be hidden in the workspace changes faster than it can be hidden")
+
+    async def _start_launcher(self, profile: Profile) -> Launcher:
         if profile.access is Access.WRITABLE:
             self._placeholders.make()
+            await self._refresh()
+            repositories = fill_git(self._workspace, self._protected.git - self._placeholders.names)
+            self._placeholders.make(repositories)
             await self._refresh()
         plan = compose_plan(
             self._workspace,
@@ -136,10 +133,8 @@ class Namespaces:
             protected=self._protected,
             placeholders=self._placeholders.names,
         )
-        self._known_detours |= {path for path in plan["locked"] if path.endswith("/" + COMMON_DIRECTORY)}
         launcher = Launcher()
         await launcher.start(plan)
-        self._launchers[profile] = launcher
         return launcher
 
     async def _follow_resolver(self, profile: Profile) -> None:

@@ -15,8 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from client_agent.errors import Unavailable
+
 COMMON_DIRECTORY = "commondir"  # a file that tells git to take hooks and configuration from elsewhere
 GUARDED_IN_GIT = ("hooks", "config", "config.worktree", COMMON_DIRECTORY)
+MODULES = "modules"  # where a repository keeps those of its submodules, in directories named after them
 WORKTREES = "worktrees"  # what a repository knows of its other worktrees: git follows it when it is called in one
 
 _FROM, _TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -26,6 +29,7 @@ _WATCHED = _FROM | _TO | _CREATE | _DELETE | _ONLY_DIRECTORY | _NO_LINKS
 _EVENT = struct.Struct("iIII")
 _QUEUE_BYTES = 1 << 16
 _FIONREAD = 0x541B
+_ANYWHERE = "anywhere"  # a directory that no pattern names
 
 IsProtected: TypeAlias = Callable[[str], Any]  # a path relative to the root → something true when it is protected
 
@@ -39,9 +43,16 @@ class ProtectedPaths:
         self._root = root
         self._is_protected = is_protected
         self._libc = ctypes.CDLL(None, use_errno=True)
+        self._links: set[str] = set()
+        self._module_directories: set[str] = set()
         self._watches: dict[int, str] = {}
         self._fd = -1
         self._touched = False
+
+    @property
+    def tied(self) -> set[str]:
+        """What of the hidden is protected for its place, or leads to a place: moved elsewhere it would be no more."""
+        return {path for path in self.hidden if path in self._links or not self._is_protected_by_name(path)}
 
     @property
     def has_news(self) -> bool:
@@ -56,9 +67,19 @@ class ProtectedPaths:
         """Takes in what has changed since the last look. True when what is protected is no longer the same."""
         before = (set(self.hidden), set(self.git))
         self._touched = False
-        if self._fd < 0 or not self._take_events():
-            self._scan()
+        try:
+            if self._fd < 0 or not self._take_events():
+                self._scan()
+        except PermissionError as error:  # a command may have done that, and undo it when nobody looks
+            self.close()
+            raise Unavailable(f"{error.filename!r} cannot be read, so that what is in it could not be kept") from None
         return self._touched or before != (self.hidden, self.git)
+
+    def has_changed(self) -> bool:
+        """Whether what was taken in at the last look no longer holds: takes in what does."""
+        before = (set(self.hidden), set(self.git))
+        is_watched = self._fd >= 0
+        return self.has_news and self.refresh() and (is_watched or before != (self.hidden, self.git))
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -71,6 +92,7 @@ class ProtectedPaths:
         self.close()
         self._touched = True
         self.hidden, self.git = set(), set()
+        self._links, self._module_directories = set(), set()
         if hasattr(self._libc, "inotify_init1"):
             self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._walk("")
@@ -83,19 +105,34 @@ class ProtectedPaths:
             try:
                 with os.scandir(self._root / directory) as found:
                     entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+            except PermissionError:
+                self._hide_unreadable(directory)
+                continue
             except OSError:
-                continue  # gone, or not even readable to us
+                continue  # gone
             for name, is_directory in entries:
                 relative = f"{directory}/{name}" if directory else name
                 if self._note(relative) and is_directory:
                     stack.append(relative)
 
+    def _hide_unreadable(self, directory: str) -> None:
+        """What is in it is not known, and a command could make it readable again: hidden until it is known.
+
+        There is no telling when that is, so that from now on the workspace is walked each time.
+        """
+        if not directory:
+            raise PermissionError(errno.EACCES, "not readable", str(self._root))
+        self.hidden.add(directory)
+        self.close()
+
+    def _is_protected_by_name(self, relative: str) -> bool:
+        return bool(self._is_protected(f"{_ANYWHERE}/{Path(relative).name}"))
+
     def _note(self, relative: str) -> bool:
         """Takes down one name. True when what is beneath it is of interest too."""
         if self._is_protected(relative):
             self._touched = True
-            self.hidden.add(self._real(relative))
-            self.hidden.discard("")
+            self.hidden |= {relative, self._real(relative)} - {""}
             return False
         if relative == ".git" or relative.endswith("/.git"):
             self._touched = True
@@ -106,9 +143,22 @@ class ProtectedPaths:
     def _note_git(self, relative: str) -> None:
         """Takes down a repository, with those of its submodules and worktrees, which git keeps inside it."""
         self._note_repository(relative)
-        for head in sorted((self._root / relative / "modules").rglob("HEAD")):
-            if (head.parent / "objects").is_dir():
-                self._note_repository(str(head.parent.relative_to(self._root)))
+        stack = [f"{relative}/{MODULES}"]
+        while stack:
+            directory = stack.pop()
+            self._watch(directory)
+            self._module_directories.add(directory)
+            try:
+                with os.scandir(self._root / directory) as found:
+                    inner = {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if "HEAD" in inner and inner.get("objects"):
+                self._module_directories.discard(directory)
+                self._note_repository(directory)
+                stack.append(f"{directory}/{MODULES}")
+            else:
+                stack += [f"{directory}/{name}" for name, is_directory in inner.items() if is_directory]
 
     def _note_repository(self, relative: str) -> None:
         self.git.add(relative)
@@ -126,6 +176,7 @@ class ProtectedPaths:
         path = self._root / relative
         if not path.is_symlink():
             return relative
+        self._links.add(relative)
         real = Path(os.path.realpath(path))
         return str(real.relative_to(self._root)) if real.is_relative_to(self._root) and real.exists() else ""
 
@@ -163,8 +214,10 @@ class ProtectedPaths:
         if mask & _OVERFLOW or directory is None or (mask & _IS_DIRECTORY and mask & (_FROM | _TO)):
             return False
         if directory in self.git:
-            self._touched |= name in (*GUARDED_IN_GIT, "modules")
-            return name != WORKTREES
+            self._touched |= name in GUARDED_IN_GIT
+            return name not in (MODULES, WORKTREES)
+        if directory in self._module_directories:
+            return False
         if directory.endswith(f"/{WORKTREES}") and directory.removesuffix(f"/{WORKTREES}") in self.git:
             return False
         relative = f"{directory}/{name}" if directory else name

@@ -111,11 +111,20 @@ def _bind_workspace(plan: dict[str, Any]) -> None:
 def _cover(path: str, directory: str) -> None:
     """Puts nothing in the place of what is there. What has gone meanwhile needs no cover."""
     try:
-        cover = directory if os.path.isdir(path) and not os.path.islink(path) else _NOTHING_FILE
-        syscalls.mount(cover, path, None, MS_BIND)
+        if os.path.islink(path):
+            _cover_link(path)
+        else:
+            syscalls.mount(directory if os.path.isdir(path) else _NOTHING_FILE, path, None, MS_BIND)
         syscalls.restrict_mount(path, _READ_ONLY)
     except FileNotFoundError:
         return
+
+
+def _cover_link(path: str) -> None:
+    """On the link itself: if it could be removed, nothing would tell any more that what it leads to is a secret."""
+    nothing = syscalls.clone_mounts(_NOTHING_FILE)
+    syscalls.attach_mounts(nothing, path)
+    os.close(nothing)
 
 
 def _make_devices() -> None:
@@ -126,7 +135,8 @@ def _make_devices() -> None:
         syscalls.restrict_mount("/dev/" + name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink("/proc/self/" + target, "/dev/" + name)
-    os.symlink("/tmp", "/dev/shm")
+    if not os.path.exists("/dev/shm"):  # unless the workspace lies there
+        os.symlink("/tmp", "/dev/shm")
 
 
 def _mount_proc() -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from client_agent.errors import Unavailable
 from client_agent.policy.paths import Protection
-from client_agent.sandbox import Access, Job, protected
+from client_agent.sandbox import Access, Job, open_sandbox, placeholders, protected
 from client_agent.sandbox.placeholders import Placeholders
 from client_agent.sandbox.protected import ProtectedPaths
 from tests.integration.sandbox.commands import OpenSandbox, run_python
@@ -143,6 +145,52 @@ def test_a_placeholder_stays_as_long_as_anyone_needs_it(workspace: Path) -> None
     assert (workspace / ".git").is_dir()
     second.remove()
     assert list(workspace.iterdir()) == []
+
+
+def test_a_placeholder_in_a_repository_leads_to_the_repository_itself(workspace: Path) -> None:
+    (workspace / "sub" / ".git").mkdir(parents=True)
+    places = Placeholders(workspace, ())
+    places.make(["sub/.git"])
+    assert (workspace / "sub" / ".git" / "commondir").read_text() == ".\n"
+    assert places.names == frozenset(), "nothing must take its place"
+    other = Placeholders(workspace, ())
+    other.make(["sub/.git"])
+    places.remove()
+    assert (workspace / "sub" / ".git" / "commondir").exists()
+    other.remove()
+    assert list((workspace / "sub" / ".git").iterdir()) == []
+
+
+async def test_a_repository_that_cannot_be_guarded_stops_every_command_that_writes(
+    open_here: OpenSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "config").write_text("[core]\n")
+    monkeypatch.setattr(placeholders, "_make_file", lambda _: None)
+    sandbox = await open_here()
+    with pytest.raises(Unavailable, match="changes while it is to be guarded"):
+        await run_python(sandbox, "pass", access=Access.WRITABLE)
+
+
+def test_a_placeholder_that_a_killed_program_left_is_taken_over(workspace: Path) -> None:
+    (workspace / "commondir").write_text(".\n")
+    (workspace / "own.toml").touch()
+    places = Placeholders(workspace, ("own.toml",))
+    places.make(["."])
+    places.remove()
+    assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.parametrize("parent", [Path("/var/tmp"), Path("/dev/shm")])
+async def test_a_workspace_may_lie_where_commands_otherwise_find_their_own_tmp(parent: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=parent) as directory:
+        sandbox = await open_sandbox(Path(directory), is_protected=Protection().find)
+        try:
+            assert sandbox.mechanism.name == "namespaces"
+            outcome = await run_python(sandbox, "open('made', 'w').write('x')", access=Access.WRITABLE)
+        finally:
+            await sandbox.close()
+        assert (outcome.exit_code, Path(directory, "made").read_text()) == (0, "x")
 
 
 async def test_placeholders_are_gone_when_the_sandbox_is_closed(open_here: OpenSandbox, workspace: Path) -> None:

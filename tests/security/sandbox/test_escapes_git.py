@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -229,9 +231,108 @@ async def test_git_cannot_be_led_past_its_configuration(place: Place) -> None:
     git = place.workspace / ".git"
     git.mkdir()
     (git / "config").write_text("[core]\n")
-    outcome = await place.python('write(".git/commondir", "../evil\\n")')
-    assert outcome.exit_code == 0
+    await place.attempt(
+        """
+write("evil", "../evil\\n")
+attempt("write", write, ".git/commondir")
+attempt("replace", os.rename, "evil", ".git/commondir")
+attempt("remove", os.unlink, ".git/commondir")
+"""
+    )
+    assert (git / "commondir").read_text() == ".\n", "it leads to the repository itself while a command could make one"
+    await place.sandbox.close()
     assert not (git / "commondir").exists()
+
+
+async def test_git_works_as_ever_while_nothing_can_lead_it_away(place: Place) -> None:
+    def git(*args: str) -> str:
+        return subprocess.check_output(["/usr/bin/git", "-C", place.workspace, *args], text=True)
+
+    git("init", "-q", "-b", "main")
+    git("config", "user.name", "someone")
+    git("config", "user.email", "someone@example.org")
+    assert (await place.python('write("file")')).exit_code == 0
+    assert (place.workspace / ".git" / "commondir").exists()
+    git("add", "file")
+    git("commit", "-q", "-m", "first")
+    git("worktree", "add", "-q", "other")
+    assert git("-C", "other", "log", "--format=%s") == "first\n"
+    assert [line.split()[-1] for line in git("worktree", "list").splitlines()] == ["[main]", "[other]"]
+    program = place.sandbox.find_program("git")
+    assert program is not None
+    outcome = await place.sandbox.run(Job(argv=(program, "log", "--format=%s"), access=Access.WRITABLE))
+    assert outcome.stdout == "first\n"
+
+
+@pytest.mark.parametrize("name", [".git", "sub/.git"])
+async def test_a_repository_without_configuration_cannot_be_given_one(place: Place, name: str) -> None:
+    git = place.workspace / name
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    await place.attempt(
+        'attempt("config", write, sys.argv[1]); attempt("remove", os.unlink, sys.argv[1])', f"{name}/config"
+    )
+    assert (git / "config").read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["hooks", "config", "commondir"])
+async def test_what_git_reads_through_a_link_stops_every_command_that_writes(place: Place, name: str) -> None:
+    git = place.workspace / ".git"
+    git.mkdir()
+    (git / "config").write_text("[core]\n")
+    (git / name).unlink(missing_ok=True)
+    (git / name).symlink_to("../elsewhere")
+    with pytest.raises(Unavailable, match=f"'.git/{name}' is a symbolic link"):
+        await place.python("pass")
+    assert (await place.python("pass", access=Access.READ_ONLY)).exit_code == 0
+
+
+@pytest.mark.parametrize("known", [[], ["first"]])
+async def test_a_submodule_added_later_is_guarded(place: Place, known: list[str]) -> None:
+    def add(name: str) -> Path:
+        module = place.workspace / ".git" / "modules" / "group" / name
+        module.mkdir(parents=True)
+        return module
+
+    def complete(module: Path) -> None:
+        (module / "objects").mkdir()
+        (module / "HEAD").write_text("ref: refs/heads/main\n")
+        (module / "config").write_text("[core]\n")
+
+    (place.workspace / ".git").mkdir()
+    (place.workspace / ".git" / "config").write_text("[core]\n")
+    for name in known:
+        complete(add(name))
+    assert (await place.python("pass")).exit_code == 0
+    module = add("later")
+    assert (await place.python("pass")).exit_code == 0, "git has just begun to make it"
+    complete(module)
+    await place.attempt(
+        """
+attempt("config", write, ".git/modules/group/later/config")
+attempt("hook", write, ".git/modules/group/later/hooks/post-checkout")
+attempt("move", os.rename, ".git/modules/group/later", ".git/modules/group/moved")
+"""
+    )
+    assert (module / "config").read_text() == "[core]\n"
+
+
+async def test_a_repository_that_a_command_made_unreadable_is_guarded_still(place: Place) -> None:
+    module = place.workspace / ".git" / "modules" / "part"
+    (module / "objects").mkdir(parents=True)
+    (module / "HEAD").write_text("ref: refs/heads/main\n")
+    (module / "config").write_text("[core]\n")
+    code = """
+os.mkdir("a"); os.rename("a", "b")  # by which everything is looked at again
+os.chmod(sys.argv[1], 0o300)
+"""
+    for name in (".git/modules", ".git/modules/part"):
+        assert (await place.python(code, name)).exit_code == 0
+        with contextlib.suppress(Unavailable):  # it is known all the same to a user who may read everything
+            await place.python(f'os.chmod({name!r}, 0o700); write(".git/modules/part/config")')
+        assert (module / "config").read_text() == "[core]\n"
+        (place.workspace / name).chmod(0o700)
+        (place.workspace / "b").rmdir()
 
 
 async def test_the_link_file_of_a_worktree_cannot_be_turned_elsewhere(place: Place) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from client_agent.errors import Unavailable
 from client_agent.policy.paths import Protection
 from client_agent.sandbox import Access, open_sandbox
+from client_agent.sandbox.linux import Launcher
 from tests.security.sandbox.place import SECRET, Place
 
 READ_SECRETS = """
@@ -78,6 +82,115 @@ async def test_a_link_with_a_secrets_name_hides_what_it_points_to(place: Place) 
     (place.workspace / "settings").write_text(SECRET)
     (place.workspace / ".env").symlink_to("settings")
     await place.attempt('attempt("link", read, ".env"); attempt("target", read, "settings")')
+
+
+async def test_a_link_with_a_secrets_name_cannot_be_taken_from_what_it_points_to(place: Place) -> None:
+    (place.workspace / "settings").mkdir()
+    (place.workspace / "settings" / "production").write_text(SECRET)
+    (place.workspace / "sub").mkdir()
+    (place.workspace / "sub" / ".env").symlink_to("../settings/production")
+    await place.attempt(
+        """
+attempt("remove", os.unlink, "sub/.env")
+attempt("replace", lambda: (write("spare"), os.rename("spare", "sub/.env")))
+attempt("move", os.rename, "sub/.env", "moved")
+attempt("move its directory", os.rename, "sub", "moved")
+attempt("move the target's directory", os.rename, "settings", "moved")
+os.mkdir("a"); os.rename("a", "b")  # by which everything is looked at again
+"""
+    )
+    await place.attempt('attempt("target", read, "settings/production")')
+    assert (place.workspace / "sub" / ".env").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "protection",
+    [Protection(deny=["private/x"]), Protection(deny=["private/**"]), Protection(own=["private/x"])],
+    ids=["one", "all", "own"],
+)
+async def test_what_is_protected_by_its_place_cannot_be_moved_away_from_it(
+    workspace: Path, protection: Protection
+) -> None:
+    (workspace / "private").mkdir()
+    (workspace / "private" / "x").write_text(SECRET)
+    sandbox = await open_sandbox(workspace, is_protected=protection.find)
+    try:
+        place = Place(workspace, workspace, sandbox)
+        await place.attempt(
+            """
+attempt("move", os.rename, "private", "moved")
+attempt("move it", os.rename, "private/x", "x")
+write("private/beside"); os.rename("private/beside", "private/moved")
+"""
+        )
+        await place.attempt('attempt("read", read, "private/x"); attempt("moved", read, "moved/x")')
+    finally:
+        await sandbox.close()
+
+
+@pytest.mark.parametrize("mode", ["0", "100", "300"])
+@pytest.mark.parametrize("directory", ["settings/deep", "settings", "."])
+async def test_secrets_in_a_directory_that_a_command_made_unreadable_stay_hidden(
+    place: Place, directory: str, mode: str
+) -> None:
+    secret = place.workspace / "settings" / "deep" / ".env"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET)
+    hide = 'os.mkdir("a"); os.rename("a", "b"); os.chmod(sys.argv[1], int(sys.argv[2], 8))'
+    assert (await place.python(hide, directory, mode)).exit_code == 0
+    look = """
+attempt("at once", read, "settings/deep/.env")
+for path in (".", "settings", "settings/deep"):
+    attempt("chmod " + path, os.chmod, path, 0o700)
+attempt("then", read, "settings/deep/.env")
+"""
+    with contextlib.suppress(Unavailable):  # no command runs where nothing can be known
+        out = (await place.python(look)).stdout
+        assert SECRET not in out
+        assert "then held EACCES" in out
+    (place.workspace / directory).chmod(0o700)
+    await place.attempt('attempt("readable again", read, "settings/deep/.env")')
+
+
+async def test_a_secret_put_into_a_directory_that_was_unreadable_is_hidden(place: Place) -> None:
+    assert (await place.python('os.mkdir("settings", 0)')).exit_code == 0
+    assert (await place.python("pass")).exit_code == 0
+    (place.workspace / "settings").chmod(0o700)
+    assert (await place.python("pass")).exit_code == 0
+    (place.workspace / "settings" / ".env").write_text(SECRET)
+    await place.attempt('attempt("secret", read, "settings/.env")')
+
+
+async def test_a_secret_moved_while_a_launcher_is_being_made_is_hidden(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a command in the background could do it: what the launcher was told to hide is gone from there."""
+    (place.workspace / "settings").mkdir()
+    (place.workspace / "settings" / ".env").write_text(SECRET)
+    start = Launcher.start
+
+    async def start_late(self: Launcher, plan: dict[str, Any]) -> None:
+        monkeypatch.undo()
+        (place.workspace / "settings").rename(place.workspace / "moved")
+        await start(self, plan)
+
+    monkeypatch.setattr(Launcher, "start", start_late)
+    await place.attempt('attempt("moved", read, "moved/.env")')
+
+
+async def test_no_command_runs_where_secrets_move_all_the_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Launcher.start
+    number = 0
+
+    async def start_late(self: Launcher, plan: dict[str, Any]) -> None:
+        nonlocal number
+        number += 1
+        (place.workspace / f"{number}.env").write_text(SECRET)
+        await start(self, plan)
+
+    monkeypatch.setattr(Launcher, "start", start_late)
+    with pytest.raises(Unavailable, match="faster than it can be hidden"):
+        await place.python("pass")
 
 
 async def test_the_daemons_own_files_in_the_workspace_are_hidden(workspace: Path) -> None:
