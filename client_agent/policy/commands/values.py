@@ -122,8 +122,13 @@ class Values:
     def _check_address(self, found: re.Match[str]) -> None:
         if found[1].lower().endswith("file"):  # npm knows git+file, too
             self.check_path("/" + found[2].lstrip("/"))
+        elif hides_option(found[2]):
+            self._refuse_option(found[0])
         elif is_local_host(found[2]):
             self._refuse_local(found[0])
+
+    def _refuse_option(self, address: str) -> None:
+        self._findings.refuse("transport_refused", f"{_short(address)} hides an option in the name of a host")
 
     def _refuse_local(self, address: str) -> None:
         """A command that is given the network could talk to whatever listens on this machine, and around it."""
@@ -172,13 +177,13 @@ class Values:
         address = _ADDRESS.match(value)
         if "::" in value.partition("/")[0]:
             self._findings.refuse("transport_refused", f"{_short(value)} names a transport that runs a program")
+        elif hides_option(value if address is None else address[2]):
+            self._refuse_option(value)
         elif address is None:
             if not _HOST.match(value):
                 self.check_any(value)
             elif is_local_host(value):
                 self._refuse_local(value)
-        elif address[2].startswith("-"):
-            self._findings.refuse("transport_refused", f"{_short(value)} hides an option in the name of a host")
         elif address[1].lower() == "file":
             self._check_address(address)
         elif is_local_host(address[2]):
@@ -225,6 +230,12 @@ class Values:
         path = name.replace(".", "/")
         found = map(self._inspect, (f"{path}/__main__.py", f"{path}.py", f"src/{path}/__main__.py", f"src/{path}.py"))
         return any(facts.kind is PathKind.FILE and facts.refusal is None for facts in found)
+
+
+def hides_option(rest: str) -> bool:
+    """Whether ssh, which is handed `user@host` as it stands, would take it for an option."""
+    authority = rest.split("/", 1)[0]
+    return authority.startswith("-") or authority.rsplit("@", 1)[-1].startswith("-")
 
 
 def is_local_host(rest: str) -> bool:
