@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from client_agent.errors import Unavailable
 from client_agent.sandbox.jobs import Limits, Mechanism, NoMechanism
 from client_agent.sandbox.protected import IsProtected
@@ -49,9 +51,18 @@ async def open_sandbox(
         except Unavailable as error:
             refusals.append(error.message)
         else:
+            _tell_what_was_better(backend, refusals)
             return sandbox
     found = explain(refusals)
     raise Unavailable(f"{found.reason}. {found.remedy}", code="no_sandbox", remedy=found.remedy)
+
+
+def _tell_what_was_better(backend: Backend, refusals: Sequence[str]) -> None:
+    """To what a lesser mechanism cannot do belongs why it was taken, and what the user can do about it."""
+    if refusals:
+        found = explain(refusals)
+        gaps = (*backend.mechanism.gaps, f"{found.reason}. {found.remedy}")
+        backend.mechanism = msgspec.structs.replace(backend.mechanism, gaps=gaps)
 
 
 async def detect(confinement: Confinement = Confinement.AUTO) -> Mechanism | NoMechanism:

@@ -14,8 +14,9 @@ import pytest
 
 from client_agent.errors import Unavailable
 from client_agent.policy.paths import Protection
-from client_agent.sandbox import Access, Ending, Limits, Network, Sandbox, namespaces
+from client_agent.sandbox import Access, Ending, Limits, Network, Sandbox, detection, namespaces
 from client_agent.sandbox.landlocked import Landlocked, split_tree
+from client_agent.sandbox.namespaces import Namespaces
 from tests.integration.sandbox.commands import (
     FORKING,
     Listener,
@@ -80,6 +81,23 @@ async def test_landlock_alone_is_not_used_for_commands_that_write(alone: Sandbox
         await run_python(alone, "pass", access=Access.WRITABLE)
     with pytest.raises(Unavailable):
         await run_python(alone, "pass", network=Network.ON)
+
+
+async def test_a_machine_that_forbids_namespaces_is_told_why_commands_cannot_write(
+    open_here: OpenSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def refuse(_: Namespaces) -> None:
+        raise Unavailable("unshare: Operation not permitted")
+
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "max_user_namespaces").write_text("0\n")
+    monkeypatch.setattr(detection, "_SYSCTL", tmp_path)
+    monkeypatch.setattr(Namespaces, "open", refuse)
+    sandbox = await open_here()
+    assert sandbox.mechanism.name == "landlock"
+    assert (await run_python(sandbox, "print('read')")).stdout == "read\n"
+    with pytest.raises(Unavailable, match=r"unshare: Operation not permitted\..*sysctl -w user\.max_user_namespaces"):
+        await run_python(sandbox, "pass", access=Access.WRITABLE)
 
 
 async def test_landlock_alone_holds_files_network_and_signals(alone: Sandbox, workspace: Path) -> None:
