@@ -47,10 +47,11 @@ def test_ps_lists_what_runs_in_the_background_and_ends_it(env: dict[str, str], t
 def test_nothing_in_the_background_outlives_a_daemon_that_is_killed(env: dict[str, str], tmp_path: Path) -> None:
     mark = f"mark-{os.getpid()}-killed"
     with laptop(env, tmp_path / "w") as there:
-        there.execute("execute_command", command="grep", args=[mark], background=True)
-        assert marked(mark)
-        os.kill(json.loads(client(env, "status", "--json").stdout)["pid"], signal.SIGKILL)
         until = time.monotonic() + 20
+        there.execute("execute_command", command="grep", args=[mark], background=True)
+        while not marked(mark):  # the answer is there before the program is
+            assert time.monotonic() < until, "it was not started"
+        os.kill(json.loads(client(env, "status", "--json").stdout)["pid"], signal.SIGKILL)
         while marked(mark):
             assert time.monotonic() < until, "it is still running"
 
