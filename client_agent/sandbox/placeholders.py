@@ -18,7 +18,7 @@ from pathlib import Path
 from client_agent.sandbox.protected import COMMON_DIRECTORY
 
 DIRECTORIES = (".git",)
-_ITSELF = b".\n"  # git does not bear an empty one
+_ITSELF = b"./\n"  # git does not bear an empty one, nor libgit2 a bare dot
 
 
 class Placeholders:

@@ -151,7 +151,7 @@ def test_a_placeholder_in_a_repository_leads_to_the_repository_itself(workspace:
     (workspace / "sub" / ".git").mkdir(parents=True)
     places = Placeholders(workspace, ())
     places.make(["sub/.git"])
-    assert (workspace / "sub" / ".git" / "commondir").read_text() == ".\n"
+    assert (workspace / "sub" / ".git" / "commondir").read_text() == "./\n"
     assert places.names == frozenset(), "nothing must take its place"
     other = Placeholders(workspace, ())
     other.make(["sub/.git"])
@@ -173,7 +173,7 @@ async def test_a_repository_that_cannot_be_guarded_stops_every_command_that_writ
 
 
 def test_a_placeholder_that_a_killed_program_left_is_taken_over(workspace: Path) -> None:
-    (workspace / "commondir").write_text(".\n")
+    (workspace / "commondir").write_text("./\n")
     (workspace / "own.toml").touch()
     places = Placeholders(workspace, ("own.toml",))
     places.make(["."])

@@ -239,7 +239,7 @@ attempt("replace", os.rename, "evil", ".git/commondir")
 attempt("remove", os.unlink, ".git/commondir")
 """
     )
-    assert (git / "commondir").read_text() == ".\n", "it leads to the repository itself while a command could make one"
+    assert (git / "commondir").read_text() == "./\n", "it leads to the repository itself while a command could make one"
     await place.sandbox.close()
     assert not (git / "commondir").exists()
 
