@@ -165,12 +165,11 @@ class Dispatcher:
             with terms as context:
                 try:
                     decision = terms.judge.decide(call, context.root.inspect_cached, allowed.rules)
-                    break
+                    return allowed.apply(self._name, call, decision)
                 except NotCached:
                     decision = await asyncio.to_thread(terms.judge.decide, call, context.root.inspect, allowed.rules)
             if terms is self._terms and allowed is self._allowed:
-                break
-        return allowed.apply(self._name, call, decision)
+                return allowed.apply(self._name, call, decision)
 
     @property
     def _allowed(self) -> InForce:

@@ -189,8 +189,11 @@ def pack(due: list[DuePost], batch_max: int) -> list[list[DuePost]]:
     """What goes in one post each: small results together, so many at most, and everything else alone."""
     if batch_max < 2 or len(due) < 2:  # noqa: PLR2004 - one is no batch
         return [[each] for each in due]
-    small = [each for each in due if each.post.kind is PostKind.RESULT and len(each.body) <= BATCHED_MAX_BYTES]
-    alone = [each for each in due if each not in small]
+    small: list[DuePost] = []
+    alone: list[DuePost] = []
+    for each in due:
+        fits = each.post.kind is PostKind.RESULT and len(each.body) <= BATCHED_MAX_BYTES
+        (small if fits else alone).append(each)
     return [small[start : start + batch_max] for start in range(0, len(small), batch_max)] + [[each] for each in alone]
 
 
