@@ -242,7 +242,7 @@ def _remark(code: str, reason: str) -> AuditEntry:
 
 def text_line(entry: AuditEntry) -> str:
     """The entry for people: `[2025-12-30 12:34:56] [READ] path=notes.md … status=denied reason="…"`."""
-    time = entry.time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    time = entry.time.astimezone(UTC).isoformat(" ", "seconds")[:19]
     fields = {
         _TARGET_NAMES.get(entry.operation, "path"): entry.target,
         "workspace": entry.workspace,

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 _MARK = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_ROW = re.compile(r"(?<=VALUES )\([^)]*\)")
 
 
 @cache
@@ -20,6 +21,14 @@ def load(file: str) -> dict[str, str]:
     """The statements of `sql/<file>.sql` by name."""
     _, *parts = _MARK.split((files(__package__) / "sql" / f"{file}.sql").read_text("utf-8"))
     return {name: text.strip().removesuffix(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def several(statement: str, count: int) -> tuple[str, tuple[str, ...]]:
+    """The statement for so many rows at once, and the names of the values of each, in their order."""
+    [row] = _ROW.findall(statement)
+    names = tuple(re.findall(r":(\w+)", row))
+    rows = ", ".join([f"({', '.join('?' * len(names))})"] * count)
+    return _ROW.sub(rows, statement), names
 
 
 @cache

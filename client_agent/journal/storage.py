@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,16 @@ from client_agent.journal.audit import AuditLog
 from client_agent.journal.database import translating
 from client_agent.journal.reader import AUDIT_HEAD
 from client_agent.journal.records import MAX_REQUEST_BYTES, CallRecord, PostState
-from client_agent.journal.statements import load
+from client_agent.journal.statements import load, several
 from client_agent.journal.writer import Batch, CallEntry, Durability, PostSnapshot, Task
 from client_agent.protocol.masking import mask
 
 _DATABASE = load("database")
 _CALLS = load("calls")
+# Many in one statement: between two, Python's threads take turns, and the event loop waits for its own.
+_AT_ONCE = 32
+_SAVE_CALLS, _COLUMNS = several(_CALLS["save_call"], _AT_ONCE)
+_values = itemgetter(*_COLUMNS)
 
 
 class SqliteStorage:
@@ -39,9 +45,7 @@ class SqliteStorage:
         with translating(self._path):
             self._use(batch.durability)
             with self._connection as connection:
-                if batch.calls:
-                    # One by one: a backlog is thousands of them.
-                    connection.executemany(_CALLS["save_call"], (_call_row(*each) for each in batch.calls))
+                _save_calls(connection, batch.calls)
                 for snapshot in batch.posts:
                     _save_post(connection, snapshot)
                 for workspace, event_id in batch.positions.items():
@@ -63,6 +67,15 @@ class SqliteStorage:
         if syncs is not self._syncs:
             self._connection.execute(_DATABASE["sync_full" if syncs else "sync_normal"])
             self._syncs = syncs
+
+
+def _save_calls(connection: sqlite3.Connection, calls: list[tuple[CallEntry, CallRecord]]) -> None:
+    many = len(calls) - len(calls) % _AT_ONCE
+    for start in range(0, many, _AT_ONCE):
+        rows = (_values(_call_row(*each)) for each in calls[start : start + _AT_ONCE])
+        connection.execute(_SAVE_CALLS, tuple(chain.from_iterable(rows)))
+    if many < len(calls):
+        connection.executemany(_CALLS["save_call"], (_call_row(*each) for each in calls[many:]))
 
 
 def _call_row(entry: CallEntry, record: CallRecord) -> dict[str, Any]:

@@ -33,8 +33,11 @@ _SHAPES = re.compile(
     r"|\bxox[a-z]-[\w-]{10,}|\bsk-[\w-]{16,}|\b[rs]k_(?:live|test)_\w{10,}|\bAIza[\w-]{30,}"
     r"|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[\w-]{30,}|\bhf_[A-Za-z0-9]{30,}"
 )
-_SHORTEST_SHAPE = 15
-_HINT = re.compile(r"[\s:=]")  # without one of these nothing in the text is named
+# Each of them has one of these in it: to look for plain words first takes a tenth of the time.
+_SHAPE_WORDS = (
+    "-----BEGIN ", "eyJ", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk-",
+    "k_live_", "k_test_", "AIza", "npm_", "pypi-", "hf_",
+)  # fmt: skip
 _NAMED = re.compile(
     r"(authorization[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:bearer|basic|token|digest)\s{1,8})?|\bbearer\s{1,8}"
     rf"|{_NAME}[\w-]{{0,40}}[\"']?\s{{0,8}}[:=]\s{{0,8}}[\"']?"
@@ -54,9 +57,9 @@ def mask_text(text: str) -> str:
     """The text without the secrets that can be seen in it, cut where it is very long."""
     if len(text) > MAX_TEXT_CHARS:
         return summarize(text)
-    if len(text) >= _SHORTEST_SHAPE and _SHAPES.search(text):
+    if any(word in text for word in _SHAPE_WORDS):
         text = _SHAPES.sub(MASK, text)
-    if _HINT.search(text):
+    if ":" in text or "=" in text or "--" in text or "bearer" in text.lower():  # else nothing in it is named
         text = _NAMED.sub(rf"\1{MASK}", text)
     return text
 

@@ -455,6 +455,27 @@ async def test_a_thousand_calls_at_once_are_all_carried_out_once(open_journal: O
     connection.close()
 
 
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 100])
+async def test_however_many_are_stored_together_each_keeps_its_own_values(
+    open_journal: OpenJournal, state_dir: Path, count: int
+) -> None:
+    journal = open_journal()
+    ledger = journal.recover("main").ledger
+    for number in range(count):
+        ledger.admit(make_call(f"t-{number}", path=f"{number}\0.txt"), effects=True, event_id=str(number))
+        if number % 2:
+            ledger.decide(f"t-{number}", decision(Verdict.ASK), rule_id=f"rule-{number}")
+    journal.flush()
+    with reading(state_dir) as reader:
+        found = {record.tool_id: (record, call) for record, call in reader.unfinished_calls("main")}
+    assert list(found) == [f"t-{number}" for number in range(count)]
+    for number, (record, call) in enumerate(found.values()):
+        assert call == make_call(f"t-{number}", path=f"{number}\0.txt")
+        assert record.params == {"path": f"{number}\0.txt"}
+        assert record.rule_id == (f"rule-{number}" if number % 2 else None)
+        assert record.state is (CallState.AWAITING_APPROVAL if number % 2 else CallState.PENDING)
+
+
 async def test_a_caller_that_is_cancelled_leaves_the_record_behind(open_journal: OpenJournal, state_dir: Path) -> None:
     journal = open_journal()
     ledger = journal.recover("main").ledger

@@ -14,12 +14,17 @@ KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRI
 SHAPES = [
     JWT,
     "AKIAABCDEFGHIJKLMNOP",
-    "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    "ASIAABCDEFGHIJKLMNOP",
+    *(f"gh{kind}_0123456789abcdefghijABCDEFGHIJ012345" for kind in "pousr"),
     "github_pat_0123456789abcdefghij_ABCDEFGHIJ",
     "glpat-0123456789abcdefghij",
     "xoxb-123456789012-abcdefghijkl",
     "sk-proj-0123456789abcdefghijkl",
     "sk_live_0123456789abcdef",
+    "rk_test_0123456789abcdef",
+    "npm_0123456789abcdefghijABCDEFGHIJ012345",
+    "pypi-0123456789abcdefghijABCDEFGHIJ012345",
+    "hf_0123456789abcdefghijABCDEFGHIJ012345",
     "AIzaSyA0123456789abcdefghijklmnopqrstuvw",
     KEY_BLOCK,
 ]
