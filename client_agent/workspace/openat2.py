@@ -36,8 +36,10 @@ _ENTER = _How(os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY, 0, _BENEATH | _NO_MAGIC
 _HOW_BYTES = ctypes.sizeof(_How)
 
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
+_syscall_at_once = ctypes.PyDLL(None, use_errno=True).syscall  # for what never waits: other threads need not be let in
+for _function in (_syscall, _syscall_at_once):
+    _function.restype = ctypes.c_long
+    _function.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
 
 
 class Handle(Place):
@@ -105,7 +107,8 @@ class Resolver:
 
 
 def _open(root_fd: int, path: str, how: _How) -> int:
-    fd: int = _syscall(_NUMBER, root_fd, os.fsencode(path), how, _HOW_BYTES)
+    call = _syscall_at_once if how is _FIND_CACHED else _syscall
+    fd: int = call(_NUMBER, root_fd, os.fsencode(path), how, _HOW_BYTES)
     if fd < 0:
         number = ctypes.get_errno()
         raise os_error(number)
