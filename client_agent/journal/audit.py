@@ -256,16 +256,17 @@ def text_line(entry: AuditEntry) -> str:
         "status": entry.status,
         "code": entry.code,
     }
-    if entry.status != "success":
-        fields["reason"] = "; ".join(entry.reasons)
-    shown = " ".join(f"{name}={_quote(name, value)}" for name, value in fields.items() if value)
+    named = [(name, value) for name, value in fields.items() if value]
+    if not _BARE.fullmatch("".join([value for _, value in named])):  # seldom: all of them are looked at together
+        named = [(name, value if _BARE.fullmatch(value) else _quote(value)) for name, value in named]
+    if entry.status != "success" and (reason := "; ".join(entry.reasons)):
+        named.append(("reason", _quote(reason)))
+    shown = " ".join([f"{name}={value}" for name, value in named])
     return f"[{time}] [{_visible(entry.operation)}] {shown}"
 
 
-def _quote(name: str, value: str) -> str:
-    """One word as it is; anything else in quotes, so that no value can pass for another field or line."""
-    if name != "reason" and _BARE.fullmatch(value):
-        return value
+def _quote(value: str) -> str:
+    """In quotes, so that no value can pass for another field or line."""
     return '"' + _visible(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
