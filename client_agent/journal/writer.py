@@ -34,7 +34,7 @@ from client_agent.journal.records import CallRecord, Post, PostKind
 from client_agent.protocol.calls import Call
 
 RELAXED_DELAY_S = 0.1
-ENOUGH_CALLS = 128  # are stored without further delay: what waits in memory stays small, however fast calls come
+ENOUGH_CALLS = 256  # are stored without further delay: what waits in memory stays small, however fast calls come
 RETRY_S = 1.0
 BEHIND_CALLS = 512  # who finishes a call when so many wait to be stored waits with them
 MAX_BACKLOG_BYTES = 64_000_000
