@@ -122,6 +122,13 @@ FIGURES: tuple[Figure, ...] = (
         target=at_most(1.5),
     ),
     Figure(
+        key="command_writing",
+        title="a command that may write",
+        unit=Unit.MS,
+        measure=executions.end_to_end_writing,
+        floor="bare client: SSE → raw asyncio exec → POST",
+    ),
+    Figure(
         key="command_200",
         title="200 commands, 8 at a time",
         unit=Unit.MS,

@@ -17,6 +17,7 @@ from benchmarks.processes import marked
 from benchmarks.stage import FLOOR, OURS, BenchmarkFailed, Stage, Work
 from benchmarks.timing import Batch, Comparison, summarize, take_turns
 from benchmarks.work.reads import by_latency, compare
+from benchmarks.work.writes import allow
 from client_agent.policy.paths import Protection
 from client_agent.sandbox import Access, Job, Sandbox, open_sandbox
 
@@ -141,6 +142,19 @@ async def end_to_end(stage: Stage, effort: Effort) -> Reading:
     ours = await stage.ours()
     if '"exit_code":0' not in ours.last_result:
         raise BenchmarkFailed(f"pwd did not run: {ours.last_result}")
+    return reading
+
+
+async def end_to_end_writing(stage: Stage, effort: Effort) -> Reading:
+    """One that could change something: its start and its result are on the disk before the next step is taken."""
+    work = Work(tool_name="execute_command", tool_params={"command": "git", "args": ["--version"]})
+    count, floor = effort.times(60), await stage.floor()
+    allow(stage.state_dir("commands"), "execute_command")
+    async with stage.start_ours("commands") as ours:
+        runs = {FLOOR: lambda: floor.do(work, count), OURS: lambda: ours.do(work, count)}
+        reading = by_latency(await _turn_about(runs, effort))
+        if "git version" not in ours.last_result:
+            raise BenchmarkFailed(f"git did not run: {ours.last_result}")
     return reading
 
 

@@ -20,7 +20,7 @@ async def durable(stage: Stage, effort: Effort) -> Reading:
     params = {"path": f"{stage.files.directory('written')}/{{n}}.txt", "content": "x" * 4 * KIB}
     work, count = Work(tool_name="write_file", tool_params=params, distinct="path"), effort.times(40)
     floor = await stage.floor()
-    _let_write(stage.state_dir("writes"))
+    allow(stage.state_dir("writes"), "write_file")
     async with stage.start_ours("writes") as ours:
 
         async def run_floor() -> Batch:
@@ -34,9 +34,9 @@ async def durable(stage: Stage, effort: Effort) -> Reading:
         )
 
 
-def _let_write(state_dir: Path) -> None:
+def allow(state_dir: Path, tool_name: str) -> None:
     """There is nobody to ask."""
     with contextlib.closing(PermissionFile(state_dir)) as permissions:
         RuleStore(permissions).add(
-            Rule(id="benchmark", auto_approve=True, tool_name="write_file", created_at=0.0, updated_at=0.0)
+            Rule(id="benchmark", auto_approve=True, tool_name=tool_name, created_at=0.0, updated_at=0.0)
         )
