@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from client_agent.config import Limits, Policy, ProgramTable, Workspace
+from client_agent.policy.commands.values import hides_option
 from client_agent.policy.decision import Decision, Inspect, Reason, Risk, Verdict
 from client_agent.policy.files import assess_list, assess_read, assess_write
 from client_agent.policy.judge import Judge
@@ -77,6 +78,29 @@ def test_an_asked_command_tells_every_fact(decide: Decide, line: str, told: list
 def test_a_refused_command_says_what_for(decide: Decide, line: str, code: str) -> None:
     decision = decide(*shlex.split(line))
     assert (decision.verdict, decision.code, codes(decision)) == (Verdict.REFUSE, code, [code])
+
+
+@pytest.mark.parametrize(
+    "line", ["git clone ssh://-oProxyCommand=id@example.com/x", "npm i git+ssh://user@-oProxyCommand=id/x"]
+)
+def test_an_option_in_the_name_of_a_host_is_shown_with_its_whole_address(decide: Decide, line: str) -> None:
+    decision = decide(*shlex.split(line))
+    assert decision.code == "transport_refused"
+    assert "ssh://" in decision.reasons[0].text
+
+
+@pytest.mark.parametrize(
+    ("rest", "hidden"),
+    [
+        ("-oX", True),
+        ("-oX@example.com/y", True),
+        ("user@-oX/y", True),
+        ("example.com/user@-y", False),
+        ("user-@example.com-/y", False),
+    ],
+)
+def test_only_the_name_of_a_host_can_hide_an_option(rest: str, hidden: bool) -> None:
+    assert hides_option(rest) is hidden
 
 
 @pytest.mark.parametrize(
