@@ -13,7 +13,6 @@ from client_agent.journal.journal import Journal
 from client_agent.journal.ledger import Ledger
 from client_agent.journal.reader import reading
 from client_agent.journal.records import PostKind, Standing
-from client_agent.journal.writer import Durability
 from client_agent.policy.decision import Decision, Reason, Risk, Verdict
 from client_agent.protocol.calls import Call
 from client_agent.protocol.states import CallState
@@ -285,80 +284,6 @@ async def test_a_signal_for_what_was_rejected_is_refused_and_not_asked_again(
     [(target, body)] = take(ledger)
     assert target == "t-1"
     assert b'"code":"not_approved"' in body
-
-
-async def test_only_what_somebody_waits_for_waits_for_the_disk(open_journal: OpenJournal) -> None:
-    journal = open_journal()
-    ledger = journal.recover("main").ledger
-    said: list[str] = []
-
-    def listen(statement: str) -> None:
-        last_line = statement.splitlines()[-1]
-        if "synchronous" in last_line or last_line == "COMMIT":
-            said.append(last_line)
-
-    await journal._writer.run(lambda connection: connection.set_trace_callback(listen))
-    ledger.admit(make_call(), effects=True)
-    ledger.decide("t-1", decision(Verdict.RUN))
-    await ledger.begin("t-1")
-    await journal._writer.run(lambda connection: None)
-    ledger.handled("7")
-    await journal._writer.run(lambda connection: connection.set_trace_callback(None))
-    assert said == ["PRAGMA synchronous = FULL", "COMMIT", "PRAGMA synchronous = NORMAL", "COMMIT"]
-
-
-async def test_the_start_of_a_command_that_changes_nothing_is_written_and_not_synced(
-    open_journal: OpenJournal, state_dir: Path
-) -> None:
-    journal = open_journal()
-    ledger = journal.recover("main").ledger
-    synced: list[str] = []
-    listen = lambda statement: synced.append(statement) if "synchronous = FULL" in statement else None  # noqa: E731
-    ledger.admit(make_call(), effects=True)
-    journal.flush()
-    await journal._writer.run(lambda connection: connection.set_trace_callback(listen))
-    ledger.decide("t-1", decision(Verdict.RUN))
-    await ledger.begin("t-1", Durability.WRITTEN)
-    with reading(state_dir) as reader:  # as the next daemon would, if this one were killed now
-        assert reader.call("main", "t-1").state is CallState.EXECUTING  # type: ignore[union-attr]
-    await ledger.finish("t-1", CallState.COMPLETED, BODY)
-    assert take(ledger) == [("t-1", BODY)], "its result waits for the disk"
-    await journal._writer.run(lambda connection: connection.set_trace_callback(None))
-    assert synced == []
-
-
-async def test_a_command_that_changes_nothing_is_not_run_again_either(open_journal: OpenJournal) -> None:
-    journal = open_journal()
-    ledger = journal.recover("main").ledger
-    for name in ("ended", "interrupted"):
-        ledger.admit(make_call(name), effects=True)
-        ledger.decide(name, decision(Verdict.RUN))
-        await ledger.begin(name, Durability.WRITTEN)
-    await ledger.finish("ended", CallState.COMPLETED, BODY)
-    take(ledger)
-    ledger.outbox.mark_delivered(PostKind.RESULT, "ended")
-    assert ledger.admit(make_call("ended"), effects=True).standing is Standing.FINISHED
-    assert take(ledger) == [("ended", BODY)]
-    journal.close()
-
-    recovered = open_journal().recover("main")
-    assert [(record.tool_id, record.failure_code) for record in recovered.settled] == [("interrupted", "interrupted")]
-    assert recovered.ledger.admit(make_call("ended"), effects=True).standing is Standing.FINISHED
-    assert recovered.ledger.admit(make_call("interrupted"), effects=True).standing is Standing.FINISHED
-
-
-async def test_whoever_asks_for_less_does_not_lessen_what_another_waits_for(open_journal: OpenJournal) -> None:
-    journal = open_journal()
-    ledger = journal.recover("main").ledger
-    said: list[str] = []
-    listen = lambda statement: said.append(statement) if "synchronous" in statement else None  # noqa: E731
-    ledger.admit(make_call(), effects=True)
-    await journal._writer.run(lambda connection: connection.set_trace_callback(listen))
-    with journal._writer.lock:  # one commit for both
-        waiting = [journal._writer.stored(Durability.DURABLE), journal._writer.stored(Durability.WRITTEN)]
-    await asyncio.gather(*waiting)
-    await journal._writer.run(lambda connection: connection.set_trace_callback(None))
-    assert said[0].endswith("synchronous = FULL")
 
 
 async def test_a_second_decision_leaves_an_approval_standing(open_journal: OpenJournal) -> None:
